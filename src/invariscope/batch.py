@@ -1,0 +1,136 @@
+"""A batch: what goes into a model, and what is known about each row of it.
+
+``inputs`` are the keyword arguments of ``model.forward``, so the same class serves our transformers (``tokens``) and Hugging
+Face's (``input_ids``, ``attention_mask``, ``position_ids``). Everything else is optional knowledge: the right answers, the
+exact law they come from, labels, groups that splits must not break, weights of an exact expectation.
+
+>>> batch = Batch(inputs={"tokens": torch.tensor([[0, 1, 2]])}, targets=torch.tensor([[1, 2, 0]]))
+>>> batch.num_rows, batch.length
+(1, 3)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from invariscope.errors import NonFiniteError, ReiterableError, ShapeError
+
+__all__ = ["Batch", "check_batches", "check_finite"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Batch:
+    """Rows for a model, with what is known about them.
+
+    Args:
+        inputs: keyword arguments of ``model.forward``; the first tensor's two leading axes are [B, T].
+        targets: the correct output at each loss position, [B, P]; P = 1 for one answer a row, P = T for one a token.
+        probabilities: the exact law of the output at each loss position, [B, P, V], where the task knows it.
+        valid: True on real tokens, False on padding, [B, T]; None means that all are real.
+        labels: class of the behaviour, [B].
+        groups: template or subset, [B]; hold-out splits and bootstraps never break a group.
+        weights: weight of each row in an exact expectation, [B]; they sum to 1 over the whole iterable.
+
+    Raises:
+        ShapeError: where two of them do not fit.
+    """
+
+    inputs: Mapping[str, Tensor]
+    targets: Int[Tensor, "B P"] | None = None
+    probabilities: Float[Tensor, "B P V"] | None = None
+    valid: Bool[Tensor, "B T"] | None = None
+    labels: Int[Tensor, "B"] | None = None
+    groups: Int[Tensor, "B"] | None = None
+    weights: Float[Tensor, "B"] | None = None
+
+    def __post_init__(self) -> None:
+        first = next(iter(self.inputs.values()), None) if isinstance(self.inputs, Mapping) else None
+        if not isinstance(first, Tensor) or first.ndim < 2:
+            shape = type(first).__name__ if not isinstance(first, Tensor) else list(first.shape)
+            raise ShapeError(
+                f"Batch inputs whose first entry is {shape}",
+                expected="a mapping of names to tensors, the first of shape [B, T, ...]",
+                do="pass the keyword arguments of model.forward, such as {'tokens': tokens}",
+            )
+        dims = {"targets": 2, "probabilities": 3, "valid": 2, "labels": 1, "groups": 1, "weights": 1}
+        for name, ndim in dims.items():
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if value.ndim != ndim or value.shape[0] != self.num_rows:
+                raise ShapeError(
+                    f"Batch {name} of shape {list(value.shape)} with inputs of shape {list(first.shape)}",
+                    expected=f"{ndim} axes, the first of length {self.num_rows}",
+                    do=f"give one row of {name} for each row of the inputs",
+                )
+        if self.valid is not None and self.valid.shape[1] != self.length:
+            raise ShapeError(
+                f"Batch valid of shape {list(self.valid.shape)} with inputs of shape {list(first.shape)}",
+                expected=f"[{self.num_rows}, {self.length}]",
+                do="mark every token of the padded batch as real or padding",
+            )
+
+    @property
+    def num_rows(self) -> int:
+        """B, the number of rows."""
+        return next(iter(self.inputs.values())).shape[0]
+
+    @property
+    def length(self) -> int:
+        """T, the padded length."""
+        return next(iter(self.inputs.values())).shape[1]
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The same batch with every tensor on ``device``."""
+        moved = {
+            field.name: value.to(device)
+            for field in dataclasses.fields(self)
+            if isinstance(value := getattr(self, field.name), Tensor)
+        }
+        return dataclasses.replace(self, inputs={name: x.to(device) for name, x in self.inputs.items()}, **moved)
+
+
+def check_batches(batches: Iterable[Batch]) -> Iterable[Batch]:
+    """Return ``batches`` if it can be read more than once, as every measurement here does.
+
+    Raises:
+        ReiterableError: for a generator or another iterator, with what to pass instead, and for a single ``Batch``.
+    """
+    if isinstance(batches, Batch):
+        raise ReiterableError(
+            "one Batch where batches are read", expected="an iterable of batches", do="pass [batch]"
+        )
+    if isinstance(batches, Iterator):
+        raise ReiterableError(
+            f"batches of type {type(batches).__name__}, which can be read only once",
+            expected="something that starts anew at each loop: a list, a DataLoader, task.batches(...)",
+            do="pass list(batches), or task.batches(num, batch_size=..., seed=...)",
+        )
+    return batches
+
+
+def check_finite(name: str, tensor: Tensor) -> Tensor:
+    """Return ``tensor`` if all of it is finite.
+
+    Raises:
+        NonFiniteError: naming the tensor, how many entries are not finite, and the first of them.
+    """
+    # A sum is finite only if every entry is (but may overflow): one pass in the usual case.
+    if torch.isfinite(tensor.sum()):
+        return tensor
+    finite = torch.isfinite(tensor)
+    if bool(finite.all()):
+        return tensor
+    bad = (~finite).nonzero()
+    where = [int(i) for i in bad[0]]
+    raise NonFiniteError(
+        f"{name} of shape {list(tensor.shape)} with {len(bad)} entries that are NaN or infinite, the first at {where}",
+        expected="finite numbers only",
+        do="look at the model's weights and at the learning rate, or leave the rows out before measuring",
+    )

@@ -95,6 +95,15 @@ class Batch:
         }
         return dataclasses.replace(self, inputs={name: x.to(device) for name, x in self.inputs.items()}, **moved)
 
+    def take(self, rows: Int[Tensor, "m"] | Bool[Tensor, "B"]) -> Batch:
+        """The batch of some of its rows, in the given order."""
+        chosen = {
+            field.name: value[rows]
+            for field in dataclasses.fields(self)
+            if isinstance(value := getattr(self, field.name), Tensor)
+        }
+        return dataclasses.replace(self, inputs={name: x[rows] for name, x in self.inputs.items()}, **chosen)
+
 
 def check_batches(batches: Iterable[Batch]) -> Iterable[Batch]:
     """Return ``batches`` if it can be read more than once, as every measurement here does.
@@ -103,9 +112,7 @@ def check_batches(batches: Iterable[Batch]) -> Iterable[Batch]:
         ReiterableError: for a generator or another iterator, with what to pass instead, and for a single ``Batch``.
     """
     if isinstance(batches, Batch):
-        raise ReiterableError(
-            "one Batch where batches are read", expected="an iterable of batches", do="pass [batch]"
-        )
+        raise ReiterableError("one Batch where batches are read", expected="an iterable of batches", do="pass [batch]")
     if isinstance(batches, Iterator):
         raise ReiterableError(
             f"batches of type {type(batches).__name__}, which can be read only once",

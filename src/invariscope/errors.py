@@ -21,6 +21,7 @@ __all__ = [
     "ConfigError",
     "FolderError",
     "ForeignFileError",
+    "HookedSiteError",
     "InvariscopeError",
     "JobError",
     "NoForwardError",
@@ -81,6 +82,10 @@ class NoForwardError(InvariscopeError, RuntimeError):
     """Activations were asked for, or an edit was left, before any forward pass reached the site."""
 
 
+class HookedSiteError(InvariscopeError, ValueError):
+    """A hook on a site that a fast forward would skip or show only in part."""
+
+
 class CompiledModelError(InvariscopeError, ValueError):
     """A compiled module, which drops hooks silently."""
 
@@ -139,7 +144,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
     """The error for an unknown ``kind`` called ``name``, with the three nearest known names.
 
     >>> print(unknown_name("projection", "oblik", ["activation", "adjoint", "oblique"]))
-    unknown projection 'oblik'; expected one of its known names; nearest: oblique, activation, adjoint
+    unknown projection 'oblik'; expected one of its known names; nearest: oblique, adjoint, activation
     """
     nearest = ", ".join(nearest_names(name, known))
     return UnknownNameError(

@@ -20,7 +20,7 @@ from torch import Tensor
 from invariscope.batch import Batch
 from invariscope.errors import PositionError, ShapeError
 
-__all__ = ["Positions", "Rows", "describe_positions", "rows_of", "select_positions"]
+__all__ = ["Positions", "Rows", "describe_positions", "parse_positions", "rows_of", "select_positions"]
 
 Positions: TypeAlias = "Literal['last', 'all'] | int | slice | Bool[Tensor, 'B T']"
 
@@ -70,6 +70,29 @@ def describe_positions(positions: Positions) -> str | int:
     if isinstance(positions, slice):
         return ":".join("" if part is None else str(part) for part in (positions.start, positions.stop, positions.step))
     return f"mask{list(positions.shape)}"
+
+
+def parse_positions(described: str | int) -> Positions:
+    """The positions that :func:`describe_positions` wrote.
+
+    Raises:
+        PositionError: for a mask, which belongs to one batch.
+
+    >>> parse_positions(describe_positions(slice(1, -1))), parse_positions("last"), parse_positions(3)
+    (slice(1, -1, None), 'last', 3)
+    """
+    if isinstance(described, int):
+        return described
+    if described in ("last", "all"):
+        return "last" if described == "last" else "all"
+    parts = described.split(":")
+    if len(parts) != 3 or not all(part.lstrip("-").isdigit() or not part for part in parts):
+        raise PositionError(
+            f"the positions {described!r} of a core",
+            expected="'last', 'all', an int or a slice",
+            do="pass positions=, since a mask belongs to one batch",
+        )
+    return slice(*(int(part) if part else None for part in parts))
 
 
 def select_positions(

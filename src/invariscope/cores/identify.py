@@ -1,0 +1,147 @@
+"""Which linear map acts in a core? Try every map that the task can think of, and rank them by hold-out R² (arXiv:2602.22600).
+
+A task states its candidate maps: pairs (i, j) with z_j ~ A z_i, and the spectrum that A should have. Each is fitted by least
+squares, scored on held-out sequences, and set beside the same fit on shuffled pairs. No form is presupposed.
+
+Two kinds of coordinates. ``core``: z = (h - μ) R itself. ``law``: the leading principal components of the next-token law
+*read from the core alone*, softmax at μ + P(h - μ). With more states than k + 1 the span of log T is not invariant under T,
+and least squares on z has a bias that no training removes (.03 on a 12-state chain); the law's own span is invariant, and its
+fit is as good as the counts.
+
+What is no evidence: class means with the true transition matrix satisfy the map for *any* model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from invariscope.batch import Batch
+from invariscope.cores.core import Core
+from invariscope.cores.measure import measure_law, site_rows
+from invariscope.errors import ConfigError, RankError, unknown_name
+from invariscope.estimate import Estimate
+from invariscope.numerics.linalg import no_autocast
+from invariscope.numerics.operators import Operator, fit_operator
+from invariscope.numerics.resampling import permuted_groups
+from invariscope.positions import Rows, parse_positions
+from invariscope.tasks.task import CandidateMap, Task
+
+__all__ = ["Identification", "IdentifiedMap", "core_coordinates", "identify_operator"]
+
+NUM_SHUFFLES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IdentifiedMap:
+    """One candidate map, fitted.
+
+    Args:
+        name: the task's name for it.
+        operator: the fit, with its hold-out R² and its eigenvalues.
+        null_r2: the largest hold-out R² of the same fit over shuffled pairs.
+        error: largest distance between the fitted eigenvalues and the task's, matched; None where the task states none, or
+            states another number of them than the core has dimensions.
+    """
+
+    name: str
+    operator: Operator
+    null_r2: float
+    error: Estimate | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Identification:
+    """All candidate maps, best first.
+
+    Args:
+        candidates: ranked by hold-out R².
+        coordinates: ``core`` or ``law``.
+    """
+
+    candidates: tuple[IdentifiedMap, ...]
+    coordinates: str
+
+    @property
+    def best(self) -> IdentifiedMap:
+        """The map with the largest hold-out R²."""
+        return self.candidates[0]
+
+
+def core_coordinates(core: Core, model: nn.Module, batches: Iterable[Batch]) -> tuple[Float[Tensor, "n k"], Rows]:
+    """Core coordinates of every selected token, [n, k] in float64, and the rows."""
+    positions = parse_positions(core.provenance.positions)
+    return site_rows(model, batches, core.coordinates, site=core.provenance.site, positions=positions)
+
+
+def identify_operator(
+    core: Core,
+    model: nn.Module,
+    task: Task,
+    batches: Iterable[Batch],
+    *,
+    coordinates: Literal["core", "law"] = "core",
+    generator: torch.Generator | None = None,
+    num_bootstrap: int = 200,
+) -> Identification:
+    """Fit every candidate map of ``task`` on the core's coordinates.
+
+    Args:
+        core: the core, with its site and positions in its provenance.
+        model: its model.
+        task: states the candidate maps.
+        batches: where the coordinates are read; their sampling error bounds the eigenvalues' (~ N^-1/2).
+        coordinates: ``core`` or ``law``, see the module's text.
+        generator: of splits, draws and shuffles; None: seed 0.
+        num_bootstrap: draws behind the intervals.
+
+    Raises:
+        ConfigError: where the task states no candidate map. TooFewSamplesError: for too few sequences.
+    """
+    if coordinates not in ("core", "law"):
+        raise unknown_name("coordinates", str(coordinates), ("core", "law"))
+    if not task.candidate_maps:
+        raise ConfigError(
+            f"task {task.name!r}, which states no candidate map", expected="at least one", do="fit_operator on pairs"
+        )
+    generator = generator or torch.Generator().manual_seed(0)
+    if coordinates == "core":
+        z, rows = core_coordinates(core, model, batches)
+    else:
+        law, rows = measure_law(core, model, batches)
+        z = _leading_components(law, core.rank)
+    fitted = [_fit(candidate, z, rows, generator, num_bootstrap) for candidate in task.candidate_maps]
+    fitted.sort(key=lambda found: -found.operator.r2_heldout.value)
+    return Identification(candidates=tuple(fitted), coordinates=coordinates)
+
+
+def _fit(candidate: CandidateMap, z: Tensor, rows: Rows, generator: torch.Generator, num_bootstrap: int) -> IdentifiedMap:
+    i, j = candidate.pairs(rows)
+    groups = rows.groups[i]
+    operator = fit_operator(z[i], z[j], generator=generator, groups=groups, num_bootstrap=num_bootstrap)
+    null = []
+    for _ in range(NUM_SHUFFLES):
+        shuffled = z[j][permuted_groups(groups, generator)]
+        null.append(fit_operator(z[i], shuffled, generator=generator, groups=groups, num_bootstrap=0).r2_heldout.value)
+    expected = candidate.spectrum
+    error = operator.error(expected) if expected is not None and len(expected) == len(operator.eigenvalues) else None
+    return IdentifiedMap(name=candidate.name, operator=operator, null_r2=max(null), error=error)
+
+
+def _leading_components(law: Float[Tensor, "n V"], rank: int) -> Float[Tensor, "n k"]:
+    if rank >= law.shape[1]:
+        raise RankError(
+            f"the law of {law.shape[1]} outputs in {rank} components",
+            expected=f"at most {law.shape[1] - 1}",
+            do="use a core of smaller rank, or coordinates='core'",
+        )
+    centred = law - law.mean(0)
+    with no_autocast(centred):
+        # V is small, and the leading components are far from rounding: the Gram matrix is enough.
+        _, directions = torch.linalg.eigh(centred.T @ centred)
+        return centred @ directions.flip(1)[:, :rank]

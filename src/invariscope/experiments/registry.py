@@ -1,0 +1,78 @@
+"""The experiments by name, each with one line; their modules are imported when one is chosen, so that listing them needs no torch.
+
+An experiment is a package with ``Config``, a frozen dataclass that has ``all_seeds()`` and ``with_first_seed(n)``; ``PRESETS``, name to
+Config; and ``run(config, folder, preset=..., engine=..., progress=...)``, which leaves claims, figures and cores in the run's folder.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from invariscope.errors import unknown_name
+
+__all__ = ["EXPERIMENTS", "Experiment", "ExperimentEntry", "find_experiment", "load_experiment"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExperimentEntry:
+    """What is known of an experiment without loading it.
+
+    Args:
+        name: as on the command line.
+        summary: one line.
+        source: the paper.
+        presets: name to one line each.
+        module: where its code stands.
+    """
+
+    name: str
+    summary: str
+    source: str
+    presets: Mapping[str, str]
+    module: str
+
+
+class Experiment(Protocol):
+    """What an experiment's package offers."""
+
+    Config: type[Any]
+    PRESETS: Mapping[str, Any]
+    run: Callable[..., None]
+
+
+EXPERIMENTS: Mapping[str, ExperimentEntry] = {
+    entry.name: entry
+    for entry in (
+        ExperimentEntry(
+            name="markov-cores",
+            summary="Transformers trained on Markov chains share one small core that carries the chain's spectrum",
+            source="arXiv:2602.22600",
+            presets={"quick": "seven small models on three chains, about a minute on two cores"},
+            module="invariscope.experiments.markov_cores",
+        ),
+    )
+}
+
+
+def find_experiment(name: str) -> ExperimentEntry:
+    """The entry called ``name``.
+
+    Raises:
+        UnknownNameError: with the nearest names.
+    """
+    if name not in EXPERIMENTS:
+        raise unknown_name("experiment", name, EXPERIMENTS)
+    return EXPERIMENTS[name]
+
+
+def load_experiment(name: str) -> Experiment:
+    """The package of the experiment called ``name``.
+
+    Raises:
+        UnknownNameError: with the nearest names.
+    """
+    module: Any = importlib.import_module(find_experiment(name).module)
+    return module

@@ -1,0 +1,283 @@
+"""A decoder-only transformer in one file: every choice that the papers make is a field of its configuration.
+
+The model follows the standard picture of the residual stream (Elhage et al. 2021, *A Mathematical Framework for Transformer
+Circuits*): embeddings are written into it, each block reads it and adds to it, the unembedding reads its end. Each named
+*site* is an ``nn.Identity`` submodule of that very name, so ``model.get_submodule("blocks.0.resid_mid")`` is the site and a
+plain forward hook reads or replaces it.
+
+Legend of shapes: B rows, T tokens, D width, H heads, d head width, M MLP width, V outputs.
+
+>>> config = TransformerConfig(vocab_size=4, context_length=16, width=8, num_heads=2, mlp_width=16)
+>>> model = Transformer(config, generator=torch.Generator().manual_seed(0))
+>>> model(torch.zeros(2, 16, dtype=torch.long)).shape
+torch.Size([2, 16, 4])
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from invariscope.errors import ConfigError, HookedSiteError, ShapeError, unknown_name
+
+__all__ = ["Transformer", "TransformerConfig"]
+
+Norm = Literal["none", "pre", "post"]
+Activation = Literal["gelu", "relu"]
+
+ACTIVATIONS = {"gelu": F.gelu, "relu": F.relu}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformerConfig:
+    """Shape and choices of a :class:`Transformer`. A field that says "per layer" takes one value, or a tuple of one a layer.
+
+    Args:
+        vocab_size: number of input tokens.
+        context_length: the longest sequence, in tokens.
+        num_outputs: V, number of output tokens; None: as many as input tokens.
+        num_layers: number of blocks.
+        width: D, width of the residual stream.
+        num_heads: H, per layer.
+        head_width: d, per layer; None: width / num_heads.
+        mlp_width: M, per layer; 0 means a block without MLP.
+        activation: of the MLP, per layer: ``gelu`` (exact) or ``relu``.
+        norm: layer norm, per layer: ``none``, ``pre`` (before attention and before the MLP) or ``post`` (after each addition).
+        final_norm: a layer norm before the unembedding.
+        attention_bias, mlp_bias: biases in the projections, per layer.
+        unembedding_bias: a bias on the logits.
+        positions: ``learned`` absolute embeddings, or ``none``.
+        causal: each token attends to itself and to earlier ones only.
+        initial_scale: multiplies the standard deviation of every initial weight matrix.
+        initial_std: ``width``: 1 / sqrt(D) for every matrix; ``fan_in``: 1 / sqrt(inputs), and 1 / sqrt(D) for embeddings.
+            Biases start at zero, gains at one.
+        dropout: probability in training.
+
+    Raises:
+        ConfigError: for a choice that does not exist, does not fit, or is not built yet.
+    """
+
+    vocab_size: int
+    context_length: int
+    num_outputs: int | None = None
+    num_layers: int = 1
+    width: int = 64
+    num_heads: int | tuple[int, ...] = 4
+    head_width: int | tuple[int, ...] | None = None
+    mlp_width: int | tuple[int, ...] = 256
+    activation: Activation | tuple[Activation, ...] = "gelu"
+    norm: Norm | tuple[Norm, ...] = "none"
+    final_norm: bool = False
+    attention_bias: bool | tuple[bool, ...] = False
+    mlp_bias: bool | tuple[bool, ...] = False
+    unembedding_bias: bool = False
+    positions: Literal["learned", "none"] = "learned"
+    causal: bool = True
+    initial_scale: float = 1.0
+    initial_std: Literal["width", "fan_in"] = "fan_in"
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "context_length", "num_layers", "width"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} = {getattr(self, name)}", expected="at least 1", do=f"give a positive {name}")
+        for name in ("num_heads", "head_width", "mlp_width", "activation", "norm", "attention_bias", "mlp_bias"):
+            value = getattr(self, name)
+            if isinstance(value, tuple) and len(value) != self.num_layers:
+                raise ConfigError(
+                    f"{name} with {len(value)} values for {self.num_layers} layers",
+                    expected="one value, or one a layer",
+                    do=f"give {self.num_layers} values",
+                )
+        for layer in range(self.num_layers):
+            if self.layer("activation", layer) not in ACTIVATIONS:
+                raise unknown_name("activation", str(self.layer("activation", layer)), ACTIVATIONS)
+            if self.layer("norm", layer) not in ("none", "pre", "post"):
+                raise unknown_name("norm", str(self.layer("norm", layer)), ("none", "pre", "post"))
+            if self.layer("norm", layer) == "post":
+                raise ConfigError(
+                    "norm = 'post'", expected="'none' or 'pre': post-norm blocks are not built yet", do="use norm='pre'"
+                )
+            if self.layer("head_width", layer) is None and self.width % self.layer("num_heads", layer):
+                raise ConfigError(
+                    f"width {self.width} with {self.layer('num_heads', layer)} heads",
+                    expected="a width that the heads divide",
+                    do="change either, or give head_width",
+                )
+        if self.dropout:
+            raise ConfigError(f"dropout = {self.dropout}", expected="0: dropout is not built yet", do="leave dropout out")
+
+    def layer(self, name: str, index: int) -> Any:
+        """The value of a per-layer field in block ``index``."""
+        value = getattr(self, name)
+        return value[index] if isinstance(value, tuple) else value
+
+
+class Attention(nn.Module):
+    """Multi-head attention; queries, keys and values share one matrix [3 H d, D]."""
+
+    def __init__(self, config: TransformerConfig, layer: int) -> None:
+        super().__init__()
+        self.num_heads = config.layer("num_heads", layer)
+        self.head_width = config.layer("head_width", layer) or config.width // self.num_heads
+        self.causal = config.causal
+        inner, bias = self.num_heads * self.head_width, config.layer("attention_bias", layer)
+        self.query_key_value = _linear(config.width, 3 * inner, bias=bias)
+        self.output = _linear(inner, config.width, bias=bias)
+
+    def forward(self, x_BTD: Tensor, pattern: nn.Identity, heads: nn.Identity, num_queries: int | None = None) -> Tensor:
+        B, T, _ = x_BTD.shape
+        q, k, v = self.query_key_value(x_BTD).view(B, T, 3, self.num_heads, self.head_width).permute(2, 0, 3, 1, 4)
+        if num_queries is not None:
+            q = q[:, :, T - num_queries :]
+        scores_BHQT = (q @ k.transpose(-1, -2)) / math.sqrt(self.head_width)
+        if self.causal:
+            scores_BHQT = scores_BHQT + _causal_mask(q.shape[2], T, scores_BHQT)
+        pattern_BHQT = pattern(scores_BHQT.softmax(-1))
+        heads_BQHd = heads((pattern_BHQT @ v).transpose(1, 2))
+        return self.output(heads_BQHd.flatten(2))
+
+
+class Block(nn.Module):
+    """One block: attention and an MLP, each added to the residual stream; its submodules with site names are its sites."""
+
+    def __init__(self, config: TransformerConfig, layer: int) -> None:
+        super().__init__()
+        width, hidden, bias = config.width, config.layer("mlp_width", layer), config.layer("mlp_bias", layer)
+        pre = config.layer("norm", layer) == "pre"
+        self.attention = Attention(config, layer)
+        self.attention_norm = nn.LayerNorm(width) if pre else nn.Identity()
+        self.has_mlp = hidden > 0
+        self.activation = ACTIVATIONS[config.layer("activation", layer)]
+        self.resid_pre, self.attn_pattern, self.attn_heads = nn.Identity(), nn.Identity(), nn.Identity()
+        self.attn_out, self.resid_mid, self.resid_post = nn.Identity(), nn.Identity(), nn.Identity()
+        if self.has_mlp:
+            self.mlp_norm = nn.LayerNorm(width) if pre else nn.Identity()
+            self.mlp_input, self.mlp_output = _linear(width, hidden, bias=bias), _linear(hidden, width, bias=bias)
+            self.mlp_pre, self.mlp_post, self.mlp_out = nn.Identity(), nn.Identity(), nn.Identity()
+
+    def forward(self, x_BTD: Tensor, num_queries: int | None = None) -> Tensor:
+        x_BTD = self.resid_pre(x_BTD)
+        attended = self.attention(self.attention_norm(x_BTD), self.attn_pattern, self.attn_heads, num_queries)
+        x_BTD = x_BTD if num_queries is None else x_BTD[:, x_BTD.shape[1] - num_queries :]
+        x_BTD = self.resid_mid(x_BTD + self.attn_out(attended))
+        if self.has_mlp:
+            hidden_BTM = self.mlp_post(self.activation(self.mlp_pre(self.mlp_input(self.mlp_norm(x_BTD)))))
+            x_BTD = x_BTD + self.mlp_out(self.mlp_output(hidden_BTM))
+        return self.resid_post(x_BTD)
+
+
+BLOCK_SITES = (
+    "resid_pre",
+    "attn_pattern",
+    "attn_heads",
+    "attn_out",
+    "resid_mid",
+    "mlp_pre",
+    "mlp_post",
+    "mlp_out",
+    "resid_post",
+)
+
+
+class Transformer(nn.Module):
+    """A decoder-only transformer.
+
+    Args:
+        config: its shape and choices.
+        generator: source of the initial weights; nothing else is random.
+    """
+
+    def __init__(self, config: TransformerConfig, *, generator: torch.Generator) -> None:
+        super().__init__()
+        self.config = config
+        self.token_embedding = nn.Parameter(torch.empty(config.vocab_size, config.width))
+        if config.positions == "learned":
+            self.position_embedding = nn.Parameter(torch.empty(config.context_length, config.width))
+        self.embed = nn.Identity()
+        self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.num_layers))
+        self.final_norm = nn.LayerNorm(config.width) if config.final_norm else nn.Identity()
+        self.unembedding = _linear(config.width, config.num_outputs or config.vocab_size, bias=config.unembedding_bias)
+        self.logits = nn.Identity()
+        self._initialise(generator)
+
+    def _initialise(self, generator: torch.Generator) -> None:
+        config = self.config
+        for name, parameter in self.named_parameters():
+            if parameter.ndim == 1:
+                gain = name.endswith("norm.weight")
+                nn.init.constant_(parameter, 1.0 if gain else 0.0)
+                continue
+            is_embedding = name.endswith("_embedding")
+            inputs = config.width if is_embedding or config.initial_std == "width" else parameter.shape[1]
+            nn.init.normal_(parameter, std=config.initial_scale / math.sqrt(inputs), generator=generator)
+
+    def site_names(self) -> tuple[str, ...]:
+        """The sites of this model, in the order of the forward pass; each is the dotted name of a submodule."""
+        blocks = [
+            f"blocks.{index}.{site}" for index, block in enumerate(self.blocks) for site in BLOCK_SITES if hasattr(block, site)
+        ]
+        return ("embed", *blocks, "final_norm", "logits")
+
+    def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+        """Logits at every token. Hooks on every site fire.
+
+        Raises:
+            ShapeError: where the sequence is longer than the context.
+        """
+        x_BTD = self._embedded(tokens)
+        for block in self.blocks:
+            x_BTD = block(x_BTD)
+        return self.logits(self.unembedding(self.final_norm(x_BTD)))
+
+    def last_logits(self, tokens: Int[Tensor, "B T"], num_rows: int = 1) -> Float[Tensor, "B num_rows V"]:
+        """The last ``num_rows`` rows of :meth:`forward`, whose last block computes those rows only.
+
+        Equal to ``forward(tokens)[:, -num_rows:]`` up to rounding.
+
+        Raises:
+            HookedSiteError: where a site that would see only part of the tokens carries a hook.
+        """
+        partial = [name for name in self.site_names() if name.startswith(f"blocks.{len(self.blocks) - 1}.")]
+        for name in [*partial, "final_norm", "logits"]:
+            if name.endswith("resid_pre"):
+                continue
+            site = self.get_submodule(name)
+            if site._forward_hooks or site._forward_pre_hooks:
+                raise HookedSiteError(
+                    f"a hook on {name!r} during last_logits",
+                    expected="no hook where only the last rows are computed",
+                    do="call model(tokens), on which every hook fires",
+                )
+        x_BTD = self._embedded(tokens)
+        for block in self.blocks[:-1]:
+            x_BTD = block(x_BTD)
+        return self.unembedding(self.final_norm(self.blocks[-1](x_BTD, num_rows)))
+
+    def _embedded(self, tokens: Tensor) -> Tensor:
+        if tokens.ndim != 2 or tokens.shape[1] > self.config.context_length:
+            raise ShapeError(
+                f"tokens of shape {list(tokens.shape)}",
+                expected=f"[B, T] with T at most the context length {self.config.context_length}",
+                do="shorten the sequences or build the model with a longer context_length",
+            )
+        x_BTD = F.embedding(tokens, self.token_embedding)
+        if self.config.positions == "learned":
+            x_BTD = x_BTD + self.position_embedding[: tokens.shape[1]]
+        return self.embed(x_BTD)
+
+
+def _linear(inputs: int, outputs: int, *, bias: bool) -> nn.Linear:
+    # nn.Linear's own initialisation would draw from the global generator.
+    return cast(nn.Linear, nn.utils.skip_init(nn.Linear, inputs, outputs, bias=bias))
+
+
+def _causal_mask(num_queries: int, length: int, like: Tensor) -> Tensor:
+    mask = torch.full((num_queries, length), -math.inf, dtype=like.dtype, device=like.device)
+    return mask.triu_(length - num_queries + 1)

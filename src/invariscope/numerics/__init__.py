@@ -1,0 +1,38 @@
+"""Linear algebra and resampling that everything above stands on: tensors in, tensors out, no models."""
+
+from invariscope.numerics.factors import QRFactor, factored_svd
+from invariscope.numerics.operators import Operator, eigenvalue_error, fit_operator, match_eigenvalues
+from invariscope.numerics.resampling import bootstrap_mean, estimate_mean, permuted_groups, split_groups
+from invariscope.numerics.similarity import CCA, cca_similarity, fit_cca
+from invariscope.numerics.subspaces import (
+    chance_overlap,
+    fix_signs,
+    orthonormal_basis,
+    overlap,
+    overlap_similarity,
+    principal_angles,
+    random_subspace,
+)
+
+__all__ = [
+    "CCA",
+    "Operator",
+    "QRFactor",
+    "bootstrap_mean",
+    "cca_similarity",
+    "chance_overlap",
+    "eigenvalue_error",
+    "estimate_mean",
+    "factored_svd",
+    "fit_cca",
+    "fit_operator",
+    "fix_signs",
+    "match_eigenvalues",
+    "orthonormal_basis",
+    "overlap",
+    "overlap_similarity",
+    "permuted_groups",
+    "principal_angles",
+    "random_subspace",
+    "split_groups",
+]

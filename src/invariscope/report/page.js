@@ -1,0 +1,94 @@
+// Draws the figures in the reader's colours. A figure says which palette slot and role a trace has (trace.meta); the colours are
+// the page's own custom properties, read anew whenever the scheme, the width class or the medium (print) changes.
+(() => {
+  "use strict";
+  const plots = [...document.querySelectorAll(".plot")];
+  if (!plots.length) return;
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const narrow = matchMedia("(max-width: 52rem)");
+  const print = matchMedia("print");
+  const SLOTS = 8, CONTROLS = 6;
+  const described = new Map(plots.map((plot) => [plot, JSON.parse(document.getElementById("plot-" + plot.dataset.figure).textContent)]));
+
+  const palette = () => {
+    const style = getComputedStyle(document.documentElement);
+    return (name) => style.getPropertyValue("--" + name).trim();
+  };
+  const colourOf = (meta, tone) =>
+    meta.role === "reference" ? tone("reference") : meta.role === "control" ? tone("control-" + (meta.slot % CONTROLS)) : tone("slot-" + (meta.slot % SLOTS));
+
+  const paintTrace = (trace, tone) => {
+    const colour = colourOf(trace.meta, tone);
+    const marker = trace.marker || {};
+    const outlined = /open|thin/.test(marker.symbol || "");
+    const painted = { ...trace, marker: { ...marker, color: colour, line: { ...marker.line, color: outlined || trace.type === "bar" ? colour : tone("surface") } } };
+    if (trace.type === "bar") painted.marker.pattern = { ...marker.pattern, ...(trace.meta.role === "control" ? { fgcolor: colour, bgcolor: tone("surface") } : { fgcolor: tone("surface"), bgcolor: colour, solidity: 0.16 }) };
+    else painted.line = { ...trace.line, color: colour };
+    for (const bars of ["error_x", "error_y"]) if (trace[bars]) painted[bars] = { ...trace[bars], color: trace.type === "bar" ? tone("ink") : colour };
+    return painted;
+  };
+
+  const paintLayout = (layout, tone, small, room, width) => {
+    const place = small ? layout.meta.narrow : layout.meta;
+    // A panel's title and the key of its lines share one line only where both fit.
+    const [left, right] = small ? [0, 1] : layout.xaxis.domain;
+    const stacked = width * (right - left) < 420 && layout.annotations.some((note) => note.name === "key");
+    const painted = { ...layout, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: false, hovermode: "closest" };
+    painted.font = { family: getComputedStyle(document.body).fontFamily, size: 12, color: tone("ink") };
+    painted.hoverlabel = { bgcolor: tone("surface"), bordercolor: tone("rule-strong"), font: { color: tone("ink") } };
+    for (const key of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))) {
+      const axis = layout[key];
+      painted[key] = {
+        ...axis, domain: place.domains ? place.domains[key] : axis.domain, gridcolor: tone("grid"), zerolinecolor: tone("rule-strong"), linecolor: tone("rule-strong"),
+        tickfont: { color: tone("muted") }, title: { ...axis.title, standoff: 8, font: { color: tone("muted"), size: 12 } }, automargin: false,
+      };
+    }
+    painted.annotations = layout.annotations.map((note) => ({
+      ...note, font: { ...note.font, color: tone("ink") },
+      ...(note.name === "key" ? { x: stacked ? 0 : 1, xanchor: stacked ? "left" : "right" } : stacked ? { yshift: note.yshift + 15 } : {}),
+    }));
+    painted.shapes = layout.shapes.map((shape) => ({
+      ...shape, line: { ...shape.line, color: tone(shape.name === "reference" ? "reference" : "rule-strong") },
+      ...(shape.label ? { label: { ...shape.label, font: { ...shape.label.font, color: tone("ink") } } } : {}),
+    }));
+    painted.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", xref: "container", y: 1, yanchor: "top", yref: "container", font: { color: tone("ink"), size: 12 } };
+    painted.margin = { ...(small ? { l: 52, r: 10, b: 48 } : { l: 62, r: 14, b: 52 }), t: (stacked ? 49 : 34) + room };
+    painted.height = place.height + painted.margin.t + painted.margin.b;
+    return painted;
+  };
+
+  const drawOne = (plot, tone, small, room) => {
+    const { data, layout } = described.get(plot);
+    const painted = paintLayout(layout, tone, small, room, plot.clientWidth);
+    Plotly.react(plot, data.map((trace) => paintTrace(trace, tone)), painted, {
+      displaylogo: false, displayModeBar: small ? false : "hover", modeBarButtons: [["zoom2d", "resetScale2d", "toImage"]],
+      toImageButtonOptions: { format: "svg", filename: plot.dataset.figure },
+    });
+  };
+  const draw = () => {
+    const tone = palette();
+    for (const plot of plots) {
+      try {
+        drawOne(plot, tone, narrow.matches, 0);
+        // How many lines the legend takes is known only once it is drawn: the panels then move below it.
+        const legend = plot.querySelector(".legend");
+        if (legend) drawOne(plot, tone, narrow.matches, Math.ceil(legend.getBoundingClientRect().height));
+      } catch (error) {
+        // One figure that cannot be drawn must not take the others along.
+        console.error(plot.dataset.figure, error);
+        plot.textContent = "This figure could not be drawn. The table below holds its numbers.";
+      }
+    }
+    document.documentElement.dataset.drawn = dark.matches ? "dark" : "light";
+  };
+  for (const query of [dark, narrow, print]) query.addEventListener("change", draw);
+  let width = innerWidth, waiting = 0;
+  addEventListener("resize", () => {
+    // A phone's address bar changes the height all the time; only the width matters.
+    if (innerWidth === width) return;
+    width = innerWidth;
+    clearTimeout(waiting);
+    waiting = setTimeout(draw, 120);
+  });
+  draw();
+})();

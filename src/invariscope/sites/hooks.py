@@ -1,0 +1,127 @@
+"""The one mechanism by which sites are read and replaced: plain forward hooks, ours only, removed whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from jaxtyping import Bool, Int
+from torch import Tensor, nn
+
+from invariscope.errors import ShapeError
+from invariscope.positions import Positions, select_positions
+from invariscope.sites.names import Site
+
+__all__ = ["Selection", "gather_rows", "hook_site", "scatter_rows", "watch_validity"]
+
+Selection = Int[Tensor, "n 2"]
+
+
+@contextmanager
+def hook_site(site: Site, callback: Callable[[Tensor], Tensor | None]) -> Iterator[None]:
+    """Call ``callback`` with the site's tensor on every forward; what it returns (unless None) takes the tensor's place.
+
+    An output may be a tensor or a tuple whose first entry is one; an input may be positional or a keyword.
+    """
+
+    def after(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
+        in_tuple = isinstance(output, tuple)
+        replaced = callback(_check_tensor(site, output[0] if in_tuple else output))
+        return (replaced, *output[1:]) if in_tuple and replaced is not None else replaced
+
+    def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        for index, value in enumerate(args):
+            if isinstance(value, Tensor):
+                replaced = callback(_check_tensor(site, value))
+                return None if replaced is None else ((*args[:index], replaced, *args[index + 1 :]), kwargs)
+        for name, value in kwargs.items():
+            if isinstance(value, Tensor):
+                replaced = callback(_check_tensor(site, value))
+                return None if replaced is None else (args, {**kwargs, name: replaced})
+        raise _no_tensor(site, "a call without a tensor")
+
+    if site.side == "out":
+        handle = site.module.register_forward_hook(after)
+    else:
+        handle = site.module.register_forward_pre_hook(before, with_kwargs=True)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+class Validity:
+    """Which tokens of the forward under way are real: what the caller said, else the model's own ``attention_mask``."""
+
+    def __init__(self, given: Bool[Tensor, "B T"] | None) -> None:
+        self.given = given
+        self.seen: Tensor | None = None
+
+    def select(self, positions: Positions, site: Site, tensor: Tensor) -> Selection:
+        """Padded (b, t) indices of the selected tokens of ``tensor``."""
+        shape = (tensor.shape[0], 1 if tensor.ndim == 2 else tensor.shape[site.token_axis])
+        valid = self.given if self.given is not None else self.seen
+        if valid is not None and tuple(valid.shape) != shape:
+            if self.given is not None:
+                raise ShapeError(
+                    f"valid of shape {list(valid.shape)} at {site.name!r} with {shape[0]} rows and {shape[1]} tokens",
+                    expected=f"{list(shape)}",
+                    do="give the validity of this batch, or read a site that has one entry a token",
+                )
+            valid = None
+        return select_positions(positions, valid=None if valid is None else valid.to(tensor.device), shape=shape)
+
+
+@contextmanager
+def watch_validity(model: nn.Module, valid: Bool[Tensor, "B T"] | None) -> Iterator[Validity]:
+    """Follow which tokens are real while ``model`` is called."""
+    validity = Validity(valid)
+
+    def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        mask = kwargs.get("attention_mask")
+        validity.seen = mask.bool() if isinstance(mask, Tensor) and mask.ndim == 2 else None
+
+    handle = model.register_forward_pre_hook(before, with_kwargs=True)
+    try:
+        yield validity
+    finally:
+        handle.remove()
+
+
+def gather_rows(site: Site, tensor: Tensor, index: Selection) -> Tensor:
+    """Rows [n, ...] of a site's tensor at padded (b, t) indices; a tensor [B, D] has one row a sequence."""
+    if tensor.ndim == 2:
+        return tensor[index[:, 0]]
+    b, t = index.unbind(1)
+    by_token = tensor.movedim(site.token_axis, 1)
+    if len(index) == by_token.shape[0] * by_token.shape[1]:
+        return by_token.flatten(0, 1)
+    return by_token[b, t]
+
+
+def scatter_rows(site: Site, tensor: Tensor, index: Selection, rows: Tensor) -> Tensor:
+    """A copy of ``tensor`` whose rows at ``index`` are ``rows``; differentiable in both."""
+    if tensor.ndim == 2:
+        return tensor.index_put((index[:, 0],), rows)
+    b, t = index.unbind(1)
+    by_token = tensor.movedim(site.token_axis, 1)
+    if len(index) == by_token.shape[0] * by_token.shape[1]:
+        return rows.reshape(by_token.shape).movedim(1, site.token_axis)
+    return by_token.index_put((b, t), rows).movedim(1, site.token_axis)
+
+
+def _check_tensor(site: Site, value: Any) -> Tensor:
+    if not isinstance(value, Tensor) or value.ndim < 2:
+        raise _no_tensor(
+            site, type(value).__name__ if not isinstance(value, Tensor) else f"a tensor of shape {list(value.shape)}"
+        )
+    return value
+
+
+def _no_tensor(site: Site, given: str) -> ShapeError:
+    return ShapeError(
+        f"site {site.name!r}, which gives {given}",
+        expected="a tensor [B, T, ...] or [B, D], alone or first in a tuple",
+        do="choose a module whose output is a tensor",
+    )

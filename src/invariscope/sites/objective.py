@@ -1,0 +1,141 @@
+"""Objectives: the differentiable quantity of the logits whose Jacobian says which directions matter.
+
+An :class:`Objective` maps the logits of n rows to K numbers a row. Two are built in: :class:`logits` (all of them, or chosen
+tokens) and :class:`margin` (one token set against another). The choice is part of a core's provenance.
+
+>>> import torch
+>>> objective = margin(positive=[1], negative=[0])
+>>> objective(torch.tensor([[2.0, 5.0, 0.0]]), None)
+tensor([[3.]])
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol
+
+from jaxtyping import Float
+from torch import Tensor
+
+from invariscope.errors import ObjectiveError, unknown_name
+from invariscope.positions import Rows
+
+__all__ = ["LogitsOf", "Objective", "logits", "logits_at", "margin", "output_logits"]
+
+LogitsOf = Callable[[Any], Tensor]
+Normalise = Literal["log_softmax", "centred", "raw"]
+
+
+class Objective(Protocol):
+    """K differentiable numbers a row.
+
+    Attributes:
+        num_outputs: K; 0 where K is the model's vocabulary.
+        name: written into provenance and reports.
+    """
+
+    num_outputs: int
+    name: str
+
+    def __call__(self, logits: Float[Tensor, "n V"], rows: Rows) -> Float[Tensor, "n K"]:
+        """The K numbers of each row."""
+        ...
+
+
+class logits:  # noqa: N801 (reads as the function that it replaces: iv.logits())
+    """Logits of all tokens or of chosen ones, without the direction that softmax ignores.
+
+    Args:
+        tokens: token ids; None: all of them.
+        normalise: ``log_softmax`` (log-probabilities), ``centred`` (minus their mean) or ``raw``. With ``raw`` the shift of all
+            logits together counts as a task direction although no prediction depends on it: a warning says so.
+    """
+
+    def __init__(self, tokens: Sequence[int] | None = None, normalise: Normalise = "log_softmax") -> None:
+        if normalise not in ("log_softmax", "centred", "raw"):
+            raise unknown_name("normalise", str(normalise), ("log_softmax", "centred", "raw"))
+        if normalise == "raw":
+            warnings.warn(
+                "logits(normalise='raw'): the shift of all logits together counts as a direction although softmax ignores it",
+                stacklevel=2,
+            )
+        self.tokens = None if tokens is None else list(tokens)
+        self.normalise = normalise
+        self.num_outputs = 0 if tokens is None else len(self.tokens or ())
+        self.name = f"logits[{'all' if self.tokens is None else ','.join(map(str, self.tokens))}; {normalise}]"
+
+    def __call__(self, logits: Float[Tensor, "n V"], rows: Rows | None = None) -> Float[Tensor, "n K"]:
+        """The K numbers of each row."""
+        if self.normalise == "log_softmax":
+            logits = logits.log_softmax(-1)
+        elif self.normalise == "centred":
+            logits = logits - logits.mean(-1, keepdim=True)
+        return logits if self.tokens is None else logits[:, _checked(self.tokens, logits)]
+
+
+class margin:  # noqa: N801 (reads as the function that it replaces: iv.margin(...))
+    """One token set against another: reduce(logits of ``positive``) - reduce(logits of ``negative``); K = 1.
+
+    Args:
+        positive, negative: token ids.
+        reduce: ``logsumexp`` (log of the summed probability) or ``sum``.
+    """
+
+    num_outputs = 1
+
+    def __init__(
+        self, *, positive: Sequence[int], negative: Sequence[int], reduce: Literal["logsumexp", "sum"] = "logsumexp"
+    ) -> None:
+        if not len(positive) or not len(negative) or set(positive) & set(negative):
+            raise ObjectiveError(
+                f"margin of tokens {list(positive)} against {list(negative)}",
+                expected="two token sets, neither empty, with nothing in common",
+                do="give the ids of the answers as positive and of the foils as negative",
+            )
+        if reduce not in ("logsumexp", "sum"):
+            raise unknown_name("reduce", str(reduce), ("logsumexp", "sum"))
+        self.positive, self.negative, self.reduce = list(positive), list(negative), reduce
+        self.name = f"margin[{','.join(map(str, positive))} - {','.join(map(str, negative))}; {reduce}]"
+
+    def __call__(self, logits: Float[Tensor, "n V"], rows: Rows | None = None) -> Float[Tensor, "n 1"]:
+        """The margin of each row."""
+        chosen = [logits[:, _checked(tokens, logits)] for tokens in (self.positive, self.negative)]
+        up, down = (x.logsumexp(-1) if self.reduce == "logsumexp" else x.sum(-1) for x in chosen)
+        return (up - down)[:, None]
+
+
+def _checked(tokens: list[int], logits: Tensor) -> list[int]:
+    if min(tokens, default=0) < 0 or max(tokens, default=0) >= logits.shape[-1]:
+        raise ObjectiveError(
+            f"tokens {tokens} with {logits.shape[-1]} logits",
+            expected=f"token ids from 0 to {logits.shape[-1] - 1}",
+            do="check the ids against the model's vocabulary",
+        )
+    return tokens
+
+
+def output_logits(output: Any, logits_of: LogitsOf | None = None) -> Float[Tensor, "B T V"] | Float[Tensor, "B V"]:
+    """The logits in a model's output: a tensor, or what has ``.logits``; anything else needs ``logits_of``.
+
+    Raises:
+        ObjectiveError: where they are not to be found, or are neither [B, T, V] nor [B, V].
+    """
+    found = logits_of(output) if logits_of is not None else getattr(output, "logits", output)
+    if not isinstance(found, Tensor) or found.ndim not in (2, 3):
+        shape = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise ObjectiveError(
+            f"a model output whose logits are {shape}",
+            expected="logits [B, T, V] or [B, V]: a tensor, or an object with .logits",
+            do="pass logits_of=, a function from the model's output to its logits",
+        )
+    return found
+
+
+def logits_at(logits: Tensor, index: Tensor) -> Float[Tensor, "n V"]:
+    """Rows of the logits at padded (b, t) indices; logits [B, V] have one row a sequence."""
+    if logits.ndim == 2:
+        return logits[index[:, 0]]
+    if len(index) == logits.shape[0] * logits.shape[1]:
+        return logits.flatten(0, 1)
+    return logits[index[:, 0], index[:, 1]]

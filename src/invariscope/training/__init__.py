@@ -1,0 +1,19 @@
+"""Training: one model a seed, resumable, in parallel one-thread processes."""
+
+from invariscope.training.checkpoints import list_checkpoints, load_model
+from invariscope.training.config import TrainConfig, learning_rate_at, resolve_forward
+from invariscope.training.events import read_events
+from invariscope.training.seeds import Run, load_run, seed_folder, train
+
+__all__ = [
+    "Run",
+    "TrainConfig",
+    "learning_rate_at",
+    "list_checkpoints",
+    "load_model",
+    "load_run",
+    "read_events",
+    "resolve_forward",
+    "seed_folder",
+    "train",
+]

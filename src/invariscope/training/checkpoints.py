@@ -1,0 +1,114 @@
+"""Checkpoints: the weights at a step, and the one state file from which a killed training goes on.
+
+``checkpoints/step-00001200.safetensors`` holds weights alone, for whoever reads a series. ``state.safetensors`` holds weights,
+optimiser and step of the last checkpoint, replaced atomically after it: whichever moment a kill strikes, one whole state is
+there. There is no random state to keep: every batch is a function of (seed, step).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from invariscope.errors import CheckpointError
+from invariscope.models import Transformer, TransformerConfig
+from invariscope.storage.records import from_json_record, to_json_record
+from invariscope.storage.tensors import load_tensors, save_tensors
+
+__all__ = ["checkpoint_path", "list_checkpoints", "load_model", "load_state", "load_weights", "save_state", "save_weights"]
+
+WEIGHTS, STATE = "checkpoint", "training state"
+
+
+def checkpoint_path(folder: Path, step: int) -> Path:
+    """Where the weights at ``step`` stand."""
+    return folder / "checkpoints" / f"step-{step:08d}.safetensors"
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """All checkpoints of a run, by step.
+
+    Raises:
+        CheckpointError: where there is none.
+    """
+    found = sorted((folder / "checkpoints").glob("step-*.safetensors"))
+    if not found:
+        raise CheckpointError(
+            f"{folder}", expected="a run with checkpoints", do="give the folder of one trained model, or train it"
+        )
+    return found
+
+
+def save_weights(path: Path, model: Transformer, *, step: int) -> None:
+    """Write the weights and the configuration that rebuilds the model."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_tensors(path, model.state_dict(), kind=WEIGHTS, metadata={"step": step, "model": to_json_record(model.config)})
+
+
+def load_model(path: Path | str) -> Transformer:
+    """The model of a checkpoint, in evaluation mode.
+
+    Raises:
+        ForeignFileError: for a truncated, damaged or foreign file.
+        CheckpointError: where weights and configuration do not fit each other.
+    """
+    tensors, metadata = load_tensors(Path(path), kind=WEIGHTS)
+    config = from_json_record(TransformerConfig, metadata["model"])
+    # The initial weights are replaced at once; any generator does.
+    model = Transformer(config, generator=torch.Generator().manual_seed(0))
+    load_weights(model, tensors, str(path))
+    return model.eval()
+
+
+def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], name: str) -> None:
+    """Copy ``tensors`` into ``model``.
+
+    Raises:
+        CheckpointError: where a weight is missing, surplus, or of another shape.
+    """
+    own = model.state_dict()
+    wrong = [f"{key} missing" for key in own if key not in tensors]
+    wrong += [f"{key} surplus" for key in tensors if key not in own]
+    wrong += [
+        f"{key} {list(tensors[key].shape)} for {list(value.shape)}"
+        for key, value in own.items()
+        if key in tensors and tensors[key].shape != value.shape
+    ]
+    if wrong:
+        raise CheckpointError(
+            f"{name}: {', '.join(wrong[:3])}{' ...' if len(wrong) > 3 else ''}",
+            expected="exactly the weights of this model",
+            do="give the checkpoint that belongs to this configuration",
+        )
+    model.load_state_dict(dict(tensors))
+
+
+def save_state(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, *, step: int, losses: list[float]) -> None:
+    """Write all that a resumed training needs."""
+    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    for name, parameter in model.named_parameters():
+        for key, value in optimiser.state[parameter].items():
+            tensors[f"optimiser.{name}.{key}"] = value
+    save_tensors(path, tensors, kind=STATE, metadata={"step": step, "losses": losses})
+
+
+def load_state(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> tuple[int, list[float]]:
+    """Bring ``model`` and ``optimiser`` to the state in ``path``; return its step and the losses since the last evaluation.
+
+    Raises:
+        CheckpointError, ForeignFileError: as for :func:`load_model`.
+    """
+    tensors, metadata = load_tensors(path, kind=STATE)
+    weights = {name.removeprefix("model."): tensor for name, tensor in tensors.items() if name.startswith("model.")}
+    load_weights(model, weights, str(path))
+    for name, parameter in model.named_parameters():
+        prefix = f"optimiser.{name}."
+        state: dict[str, Any] = {key.removeprefix(prefix): tensors[key] for key in tensors if key.startswith(prefix)}
+        if not state:
+            raise CheckpointError(f"{path}: no optimiser state for {name}", expected="one for each weight", do="train anew")
+        optimiser.state[parameter] = state
+    return metadata["step"], metadata["losses"]

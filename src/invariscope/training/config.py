@@ -1,0 +1,101 @@
+"""How a model is trained: every number that the result depends on, and nothing else.
+
+The learning rate is a function of the step alone, so a resumed run continues as if it had never stopped.
+
+>>> config = TrainConfig(steps=100, learning_rate=1.0, warmup_steps=10, schedule="cosine", final_share=0.0)
+>>> [round(learning_rate_at(config, step), 3) for step in (0, 9, 55, 99)]
+[0.1, 1.0, 0.495, 0.0]
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from invariscope.errors import ConfigError, unknown_name
+
+__all__ = ["TrainConfig", "learning_rate_at", "resolve_forward"]
+
+Forward = Literal["auto", "plain", "last"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainConfig:
+    """AdamW (Loshchilov & Hutter, arXiv:1711.05101) on freshly sampled batches.
+
+    Args:
+        steps: optimiser steps.
+        batch_size: sequences a step.
+        learning_rate: its largest value.
+        weight_decay: decoupled; a step multiplies every weight by 1 - learning rate x weight_decay.
+        betas: AdamW's moment decays.
+        warmup_steps: steps of linear warm-up.
+        schedule: after warm-up: ``constant``, or ``cosine`` or ``linear`` down to ``final_share`` of the largest value.
+        final_share: share of the learning rate at the last step.
+        eval_every: steps between evaluations on held-out sequences; 0: only at the end.
+        eval_sequences: held-out sequences an evaluation.
+        checkpoint_every: steps between checkpoints; 0: only at the end.
+        forward: ``plain`` computes every token; ``last`` only the rows of the last block that the loss reads; ``auto``: ``last``
+            where the loss reads the last token only.
+
+    Raises:
+        ConfigError: for a number out of range; UnknownNameError for an unknown choice.
+    """
+
+    steps: int = 400
+    batch_size: int = 128
+    learning_rate: float = 3e-3
+    weight_decay: float = 0.01
+    betas: tuple[float, float] = (0.9, 0.999)
+    warmup_steps: int = 20
+    schedule: Literal["constant", "cosine", "linear"] = "cosine"
+    final_share: float = 0.02
+    eval_every: int = 50
+    eval_sequences: int = 512
+    checkpoint_every: int = 0
+    forward: Forward = "auto"
+
+    def __post_init__(self) -> None:
+        for name, low in (("steps", 1), ("batch_size", 1), ("eval_sequences", 1)):
+            _check(name, getattr(self, name), getattr(self, name) >= low, f"at least {low}")
+        for name in ("learning_rate", "weight_decay", "warmup_steps", "eval_every", "checkpoint_every"):
+            _check(name, getattr(self, name), getattr(self, name) >= 0, "at least 0")
+        _check("final_share", self.final_share, 0 <= self.final_share <= 1, "from 0 to 1")
+        _check("betas", self.betas, all(0 <= beta < 1 for beta in self.betas), "two numbers from 0 to below 1")
+        if self.schedule not in ("constant", "cosine", "linear"):
+            raise unknown_name("schedule", str(self.schedule), ("constant", "cosine", "linear"))
+        if self.forward not in ("auto", "plain", "last"):
+            raise unknown_name("forward", str(self.forward), ("auto", "plain", "last"))
+
+
+def _check(name: str, value: object, good: bool, expected: str) -> None:
+    if not good:
+        raise ConfigError(f"{name} = {value}", expected=expected, do=f"correct {name}")
+
+
+def learning_rate_at(config: TrainConfig, step: int) -> float:
+    """The learning rate of ``step`` (from 0)."""
+    if step < config.warmup_steps:
+        return config.learning_rate * (step + 1) / config.warmup_steps
+    if config.schedule == "constant":
+        return config.learning_rate
+    progress = (step - config.warmup_steps + 1) / max(1, config.steps - config.warmup_steps)
+    fall = (1 + math.cos(math.pi * progress)) / 2 if config.schedule == "cosine" else 1 - progress
+    return config.learning_rate * (config.final_share + (1 - config.final_share) * fall)
+
+
+def resolve_forward(forward: Forward, loss_positions: object) -> Literal["plain", "last"]:
+    """What ``auto`` means for a task whose loss is read at ``loss_positions``; a pure function of the configuration.
+
+    Raises:
+        ConfigError: for ``last`` where the loss reads other tokens too.
+    """
+    only_last = isinstance(loss_positions, str) and loss_positions == "last"
+    if forward == "last" and not only_last:
+        raise ConfigError(
+            f"forward = 'last' for a loss at {loss_positions!r}",
+            expected="a task whose loss reads the last token",
+            do="use 'plain'",
+        )
+    return ("last" if only_last else "plain") if forward == "auto" else forward

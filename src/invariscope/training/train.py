@@ -1,0 +1,160 @@
+"""Train one model on one task with one seed, in a folder, so that a kill at any moment costs only time.
+
+Everything random is a function of (seed, step): the initial weights, every batch, every evaluation. So the metrics,
+checkpoints and weights of a resumed run are those of an uninterrupted one, bit for bit on one machine and thread count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from invariscope.batch import Batch
+from invariscope.errors import ConfigError, NonFiniteError
+from invariscope.models import Transformer, TransformerConfig
+from invariscope.numerics.scores import accuracy_rows, cross_entropy_rows
+from invariscope.positions import rows_of, select_positions
+from invariscope.tasks.task import SampledBatches, Task, derive_seed
+from invariscope.training.checkpoints import checkpoint_path, load_state, save_state, save_weights
+from invariscope.training.config import TrainConfig, learning_rate_at, resolve_forward
+from invariscope.training.events import EventLog
+
+__all__ = ["evaluate", "train_in_folder"]
+
+EVALUATION_BATCH = 512
+
+
+def train_in_folder(
+    task: Task,
+    model_config: TransformerConfig,
+    config: TrainConfig,
+    *,
+    seed: int,
+    folder: Path,
+    on_step: Callable[[int], None] | None = None,
+) -> Transformer:
+    """Train, or go on training, the model of ``seed`` in ``folder``; return it in evaluation mode.
+
+    Args:
+        task: where batches come from.
+        model_config, config: the model's shape and how it is trained.
+        seed: decides initial weights and batches.
+        folder: gets ``metrics.jsonl``, ``checkpoints/`` and ``state.safetensors``.
+        on_step: called with the number of finished steps.
+
+    Raises:
+        ConfigError: where the model does not fit the task.
+        NonFiniteError: where the training diverges, naming the step.
+        CheckpointError, ForeignFileError: where the folder's state belongs to another model or is damaged.
+    """
+    _check_fit(task, model_config)
+    forward = resolve_forward(config.forward, task.loss_positions)
+    generator = torch.Generator().manual_seed(derive_seed(seed, "weights"))
+    model = Transformer(model_config, generator=generator).train()
+    optimiser = torch.optim.AdamW(
+        model.parameters(), lr=config.learning_rate, betas=config.betas, weight_decay=config.weight_decay, fused=True
+    )
+    batches = SampledBatches(task, config.steps * config.batch_size, batch_size=config.batch_size, seed=seed, pool=task.pools[0])
+    state_path = folder / "state.safetensors"
+    start, losses = load_state(state_path, model, optimiser) if state_path.exists() else (0, [])
+    folder.mkdir(parents=True, exist_ok=True)
+    log = EventLog(folder / "metrics.jsonl", resume_step=start)
+    try:
+        for step in range(start, config.steps):
+            for group in optimiser.param_groups:
+                group["lr"] = learning_rate_at(config, step)
+            losses.append(_step(model, optimiser, batches[step], task, forward, step))
+            done = step + 1
+            if _due(done, config.eval_every, config.steps):
+                log.write(_evaluation(model, task, config, seed, done, losses))
+                losses = []
+            if _due(done, config.checkpoint_every, config.steps):
+                save_weights(checkpoint_path(folder, done), model, step=done)
+                save_state(state_path, model, optimiser, step=done, losses=losses)
+            if on_step is not None:
+                on_step(done)
+    finally:
+        log.close()
+    return model.eval()
+
+
+def _check_fit(task: Task, model: TransformerConfig) -> None:
+    outputs = model.num_outputs or model.vocab_size
+    if model.vocab_size < task.vocab_size or outputs < task.num_outputs or model.context_length < task.sequence_length:
+        raise ConfigError(
+            f"a model of {model.vocab_size} tokens, {outputs} outputs, context {model.context_length} for the task {task.name!r}",
+            expected=f"at least {task.vocab_size} tokens, {task.num_outputs} outputs and context {task.sequence_length}",
+            do="set vocab_size, num_outputs and context_length to the task's",
+        )
+
+
+def _due(done: int, every: int, steps: int) -> bool:
+    return done == steps or (every > 0 and done % every == 0)
+
+
+def _step(model: Transformer, optimiser: torch.optim.Optimizer, batch: Batch, task: Task, forward: str, step: int) -> float:
+    optimiser.zero_grad(set_to_none=True)
+    logits, targets = _loss_rows(model, batch, task, forward)
+    loss = F.cross_entropy(logits, targets)
+    value = float(loss.detach())
+    if value != value or value in (float("inf"), float("-inf")):
+        raise NonFiniteError(
+            f"the loss of step {step}, which is {value}",
+            expected="a finite loss: the training diverged",
+            do="lower learning_rate, or lengthen warmup_steps",
+        )
+    loss.backward()
+    optimiser.step()
+    return value
+
+
+def _loss_rows(model: Transformer, batch: Batch, task: Task, forward: str) -> tuple[Tensor, Tensor]:
+    assert batch.targets is not None, f"task {task.name!r} gives no targets to train on"
+    if forward == "last":
+        return model.last_logits(batch.inputs["tokens"])[:, -1], batch.targets[:, -1]
+    logits = model(**batch.inputs)
+    if isinstance(task.loss_positions, str) and task.loss_positions == "all" and batch.valid is None:
+        return logits.flatten(0, 1), batch.targets.flatten()
+    index = select_positions(task.loss_positions, valid=batch.valid, shape=(batch.num_rows, batch.length))
+    targets = rows_of(batch, index).targets
+    assert targets is not None
+    return logits[index[:, 0], index[:, 1]], targets
+
+
+def _evaluation(model: Transformer, task: Task, config: TrainConfig, seed: int, done: int, losses: list[float]) -> dict[str, Any]:
+    pool = task.pools[:2][-1]
+    size = min(EVALUATION_BATCH, config.eval_sequences)
+    heldout = SampledBatches(task, config.eval_sequences, batch_size=size, seed=derive_seed(seed, "evaluation"), pool=pool)
+    cross_entropy, accuracy = evaluate(model, heldout, task)
+    return {
+        "step": done,
+        "train_loss": sum(losses) / len(losses),
+        "heldout_cross_entropy": cross_entropy,
+        "heldout_accuracy": accuracy,
+        "learning_rate": learning_rate_at(config, done - 1),
+    }
+
+
+def evaluate(model: Transformer, batches: SampledBatches, task: Task) -> tuple[float, float]:
+    """Mean cross-entropy (nats) and accuracy at the task's loss positions, under the exact law where the task gives it."""
+    training = model.training
+    model.eval()
+    totals = torch.zeros(3, dtype=torch.float64)
+    with torch.no_grad():
+        for batch in batches:
+            index = select_positions(task.loss_positions, valid=batch.valid, shape=(batch.num_rows, batch.length))
+            rows = rows_of(batch, index)
+            logits = model(**batch.inputs)[index[:, 0], index[:, 1]]
+            scores = [
+                score(logits, targets=rows.targets, probabilities=rows.probabilities)
+                for score in (cross_entropy_rows, accuracy_rows)
+            ]
+            totals += torch.stack([scores[0].double().sum(), scores[1].double().sum(), torch.tensor(float(rows.num))])
+    model.train(training)
+    cross_entropy, accuracy, num = totals.tolist()
+    return cross_entropy / num, accuracy / num

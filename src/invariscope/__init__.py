@@ -1,1 +1,151 @@
-"""invariscope."""
+"""An instrument for finding what is invariant inside trained transformers.
+
+``import invariscope as iv`` loads nothing but this list; a name brings its own part of the package, and torch with it, when it is
+first used (PEP 562). The names are documented where they are defined::
+
+    task = iv.tasks.MarkovChain.named("four_real")
+    config = iv.TransformerConfig(vocab_size=task.vocab_size, context_length=task.sequence_length)
+    [run] = iv.train(task, config, iv.TrainConfig(steps=300), seeds=[0])
+    batches = task.batches(1024, batch_size=256, seed=1, pool="train")
+    core = iv.extract_core(run.model, batches, site="blocks.0.resid_mid", objective=iv.logits(), positions="all", rank=3)
+
+>>> import invariscope as iv
+>>> iv.extract_cor
+Traceback (most recent call last):
+    ...
+AttributeError: module 'invariscope' has no name 'extract_cor'; nearest: extract_core, Operator, QRFactor
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from invariscope import tasks
+    from invariscope.batch import Batch
+    from invariscope.cores import (
+        CoordinateComparison,
+        Core,
+        Effects,
+        Identification,
+        Metric,
+        Moments,
+        Provenance,
+        RankCurve,
+        Transplant,
+        accuracy,
+        auc,
+        by_energy,
+        by_gap,
+        by_sufficiency,
+        collect_moments,
+        compare_coordinates,
+        core_coordinates,
+        cross_entropy,
+        extract_core,
+        identify_operator,
+        load_core,
+        projector_overlap,
+        rank_curve,
+        transplant,
+        validate_core,
+        weight_cosine,
+    )
+    from invariscope.errors import InvariscopeError
+    from invariscope.estimate import Estimate, Similarity
+    from invariscope.models import Transformer, TransformerConfig, untrained
+    from invariscope.numerics import Operator, QRFactor, fit_operator
+    from invariscope.positions import Rows
+    from invariscope.sites import EditReport, Objective, SeenSites, edit_site, list_sites, logits, margin, read_sites
+    from invariscope.training import Run, TrainConfig, load_run, train
+
+    __version__: str
+
+__all__ = [
+    "Batch",
+    "CoordinateComparison",
+    "Core",
+    "EditReport",
+    "Effects",
+    "Estimate",
+    "Identification",
+    "InvariscopeError",
+    "Metric",
+    "Moments",
+    "Objective",
+    "Operator",
+    "Provenance",
+    "QRFactor",
+    "RankCurve",
+    "Rows",
+    "Run",
+    "SeenSites",
+    "Similarity",
+    "TrainConfig",
+    "Transformer",
+    "TransformerConfig",
+    "Transplant",
+    "accuracy",
+    "auc",
+    "by_energy",
+    "by_gap",
+    "by_sufficiency",
+    "collect_moments",
+    "compare_coordinates",
+    "core_coordinates",
+    "cross_entropy",
+    "edit_site",
+    "extract_core",
+    "fit_operator",
+    "identify_operator",
+    "list_sites",
+    "load_core",
+    "load_run",
+    "logits",
+    "margin",
+    "projector_overlap",
+    "rank_curve",
+    "read_sites",
+    "tasks",
+    "train",
+    "transplant",
+    "untrained",
+    "validate_core",
+    "weight_cosine",
+]
+
+# What stands elsewhere than in cores, where most names do. A test holds this against the imports above.
+_HOMES = {
+    "batch": ("Batch",),
+    "errors": ("InvariscopeError",),
+    "estimate": ("Estimate", "Similarity"),
+    "models": ("Transformer", "TransformerConfig", "untrained"),
+    "numerics": ("Operator", "QRFactor", "fit_operator"),
+    "positions": ("Rows",),
+    "sites": ("EditReport", "Objective", "SeenSites", "edit_site", "list_sites", "logits", "margin", "read_sites"),
+    "training": ("Run", "TrainConfig", "load_run", "train"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module, metadata
+
+    if name == "__version__":
+        value = metadata.version(__name__)
+    elif name == "tasks":
+        value = import_module(f"{__name__}.tasks")
+    elif name in __all__:
+        value = getattr(import_module(f"{__name__}.{_HOME_OF.get(name, 'cores')}"), name)
+    else:
+        from invariscope.errors import nearest_names
+
+        message = f"module {__name__!r} has no name {name!r}; nearest: {', '.join(nearest_names(name, __all__))}"
+        raise AttributeError(message)
+    # The next use finds it without asking here.
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*(name for name in globals() if name.startswith("__")), *__all__, "__version__"})

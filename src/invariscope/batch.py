@@ -29,10 +29,12 @@ class Batch:
     """Rows for a model, with what is known about them.
 
     Args:
-        inputs: keyword arguments of ``model.forward``; the first tensor's two leading axes are [B, T].
+        inputs: keyword arguments of ``model.forward``, each with a first axis of length B; the first tensor's two leading axes
+            are [B, T].
         targets: the correct output at each loss position, [B, P]; P = 1 for one answer a row, P = T for one a token.
         probabilities: the exact law of the output at each loss position, [B, P, V], where the task knows it.
-        valid: True on real tokens, False on padding, [B, T]; None means that all are real.
+        valid: True on real tokens, False on padding, [B, T]; None: what an ``attention_mask`` [B, T] among the inputs says, and
+            without one all are real.
         labels: class of the behaviour, [B].
         groups: template or subset, [B]; hold-out splits and bootstraps never break a group.
         weights: weight of each row in an exact expectation, [B]; they sum to 1 over the whole iterable.
@@ -58,6 +60,18 @@ class Batch:
                 expected="a mapping of names to tensors, the first of shape [B, T, ...]",
                 do="pass the keyword arguments of model.forward, such as {'tokens': tokens}",
             )
+        for name, value in self.inputs.items():
+            if not isinstance(value, Tensor) or not value.ndim or value.shape[0] != self.num_rows:
+                given = f"shape {list(value.shape)}" if isinstance(value, Tensor) else f"type {type(value).__name__}"
+                raise ShapeError(
+                    f"Batch input {name!r} of {given} with a first input of shape {list(first.shape)}",
+                    expected=f"a tensor whose first axis has length {self.num_rows}",
+                    do=f"give one row of {name} for each row of the inputs; bind what is no tensor to the model beforehand",
+                )
+        mask = self.inputs.get("attention_mask")
+        if self.valid is None and mask is not None and mask.shape == (self.num_rows, self.length):
+            # Otherwise padding would count as real wherever a caller forgot to say it twice.
+            object.__setattr__(self, "valid", mask.bool())
         dims = {"targets": 2, "probabilities": 3, "valid": 2, "labels": 1, "groups": 1, "weights": 1}
         for name, ndim in dims.items():
             value = getattr(self, name)
@@ -109,7 +123,8 @@ def check_batches(batches: Iterable[Batch]) -> Iterable[Batch]:
     """Return ``batches`` if it can be read more than once, as every measurement here does.
 
     Raises:
-        ReiterableError: for a generator or another iterator, with what to pass instead, and for a single ``Batch``.
+        ReiterableError: for a generator or another iterator, with what to pass instead, for a single ``Batch``, and for what
+            holds no batches at all.
     """
     if isinstance(batches, Batch):
         raise ReiterableError("one Batch where batches are read", expected="an iterable of batches", do="pass [batch]")
@@ -118,6 +133,12 @@ def check_batches(batches: Iterable[Batch]) -> Iterable[Batch]:
             f"batches of type {type(batches).__name__}, which can be read only once",
             expected="something that starts anew at each loop: a list, a DataLoader, task.batches(...)",
             do="pass list(batches), or task.batches(num, batch_size=..., seed=...)",
+        )
+    if isinstance(batches, Tensor | Mapping) or not (hasattr(batches, "__iter__") or hasattr(batches, "__getitem__")):
+        raise ReiterableError(
+            f"{type(batches).__name__} where batches are read",
+            expected="an iterable of batches",
+            do="wrap the model's inputs: [Batch(inputs={'tokens': tokens})]",
         )
     return batches
 

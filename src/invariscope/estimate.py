@@ -55,7 +55,7 @@ class Similarity:
         value: on the samples that it was fitted on (for an overlap: the overlap).
         heldout: the same fit scored on held-out samples; None where nothing is fitted.
         components: one value a component, largest first, on the fitted samples; ``value`` is their mean.
-        heldout_components: the same on held-out samples.
+        heldout_components: the same on held-out samples. heldout_intervals: 95 % of each, from a bootstrap over held-out groups.
         null_mean, null_low, null_high: mean and central 95 % of the (hold-out) value when the whole procedure is repeated on
             data that have nothing in common.
         null_components: mean of each component under the null.
@@ -69,6 +69,7 @@ class Similarity:
     heldout: float | None = None
     components: tuple[float, ...] = ()
     heldout_components: tuple[float, ...] = ()
+    heldout_intervals: tuple[tuple[float, float], ...] = ()
     null_mean: float
     null_low: float
     null_high: float

@@ -10,6 +10,7 @@ padding select the same tokens. Rows come out flattened in (row, token) order.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -85,18 +86,21 @@ def parse_positions(described: str | int) -> Positions:
         return described
     if described in ("last", "all"):
         return "last" if described == "last" else "all"
-    parts = described.split(":")
-    if len(parts) != 3 or not all(part.lstrip("-").isdigit() or not part for part in parts):
+    if not re.fullmatch(r"(-?[0-9]+)?(:(-?[0-9]+)?){2}", described):
         raise PositionError(
             f"the positions {described!r} of a core",
             expected="'last', 'all', an int or a slice",
             do="pass positions=, since a mask belongs to one batch",
         )
-    return slice(*(int(part) if part else None for part in parts))
+    return slice(*(int(part) if part else None for part in described.split(":")))
 
 
 def select_positions(
-    positions: Positions, *, valid: Bool[Tensor, "B T"] | None = None, shape: tuple[int, int] | None = None
+    positions: Positions,
+    *,
+    valid: Bool[Tensor, "B T"] | None = None,
+    shape: tuple[int, int] | None = None,
+    device: torch.device | str | None = None,
 ) -> Int[Tensor, "n 2"]:
     """Padded (b, t) indices of the selected tokens, in (b, t) order.
 
@@ -105,43 +109,39 @@ def select_positions(
             or a Boolean mask of the batch's own padded shape.
         valid: True on real tokens, [B, T].
         shape: (B, T), where there is no ``valid``.
+        device: of the indices; None: that of ``valid``, else the CPU.
 
     Raises:
         PositionError: where a row has no such token, where padding is selected, or where nothing is.
+
+    >>> select_positions(slice(1, None), shape=(2, 3)).tolist()
+    [[0, 1], [0, 2], [1, 1], [1, 2]]
     """
     if valid is None:
         assert shape is not None, "select_positions needs valid= or shape="
         valid = torch.ones(shape, dtype=torch.bool)
+    if valid.dtype != torch.bool:
+        raise PositionError(
+            f"valid of type {valid.dtype}",
+            expected="a Boolean tensor, True on real tokens",
+            do="pass attention_mask.bool(), or valid != 0",
+        )
+    valid = valid.to(device)
     lengths = valid.sum(1)
     ordinal = valid.long().cumsum(1) - 1  # unpadded coordinate of each real token
     if isinstance(positions, Tensor):
         chosen = _check_mask(positions, valid)
-    elif isinstance(positions, str):
-        if positions not in ("last", "all"):
-            raise PositionError(
-                f"positions {positions!r}",
-                expected="'last', 'all', an int, a slice or a Boolean mask",
-                do="see Positions in the documentation",
-            )
-        chosen = valid if positions == "all" else valid & (ordinal == (lengths - 1)[:, None])
     elif isinstance(positions, slice):
         chosen = valid & _in_slice(ordinal, lengths, positions)
-    elif isinstance(positions, int) and not isinstance(positions, bool):
-        wanted = positions + lengths if positions < 0 else torch.full_like(lengths, positions)
-        short = ((wanted < 0) | (wanted >= lengths)).nonzero()
-        if len(short):
-            row = int(short[0])
-            raise PositionError(
-                f"position {positions} in row {row}, which has {int(lengths[row])} real tokens",
-                expected="a token that every row has",
-                do="choose a smaller index, a slice, or leave the short rows out",
-            )
-        chosen = valid & (ordinal == wanted[:, None])
+    elif isinstance(positions, str) and positions == "all":
+        chosen = valid
+    elif (isinstance(positions, int) and not isinstance(positions, bool)) or positions == "last":
+        chosen = valid & (ordinal == _one_a_row(positions, lengths)[:, None])
     else:
         raise PositionError(
-            f"positions of type {type(positions).__name__}",
+            f"positions {positions!r}" if isinstance(positions, str) else f"positions of type {type(positions).__name__}",
             expected="'last', 'all', an int, a slice or a Boolean mask",
-            do="see Positions in the documentation",
+            do="count from the first real token with 0, 1, ... or from the last with -1, -2, ...",
         )
     index = chosen.nonzero()
     if not len(index):
@@ -170,7 +170,29 @@ def _check_mask(mask: Tensor, valid: Tensor) -> Tensor:
     return mask.to(valid.device)
 
 
+def _one_a_row(position: int | str, lengths: Tensor) -> Tensor:
+    offset = -1 if isinstance(position, str) else position
+    wanted = offset + lengths if offset < 0 else torch.full_like(lengths, offset)
+    short = ((wanted < 0) | (wanted >= lengths)).nonzero()
+    if len(short):
+        row = int(short[0])
+        raise PositionError(
+            f"position {position!r} in row {row}, which has {int(lengths[row])} real tokens",
+            expected="a token that every row has",
+            do="choose a smaller index, a slice, or leave the short rows out",
+        )
+    return wanted
+
+
 def _in_slice(ordinal: Tensor, lengths: Tensor, positions: slice) -> Tensor:
+    try:
+        positions.indices(0)
+    except (TypeError, ValueError) as error:
+        raise PositionError(
+            f"positions {positions}, a slice that Python refuses: {error}",
+            expected="whole numbers or None, and a step that is not zero",
+            do="give slice(start, stop) or slice(start, stop, step)",
+        ) from None
     chosen = torch.zeros_like(ordinal, dtype=torch.bool)
     for length in lengths.unique().tolist():
         inside = torch.zeros(ordinal.shape[1] + 1, dtype=torch.bool, device=ordinal.device)

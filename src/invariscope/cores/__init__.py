@@ -4,7 +4,7 @@ from invariscope.cores.compare import CoordinateComparison, compare_coordinates,
 from invariscope.cores.core import Core, Provenance, load_core
 from invariscope.cores.extract import collect_moments, extract_core, rank_curve
 from invariscope.cores.identify import Identification, IdentifiedMap, core_coordinates, identify_operator
-from invariscope.cores.metrics import Metric, accuracy, auc, cross_entropy
+from invariscope.cores.metrics import Metric, accuracy, auc, cross_entropy, divergence
 from invariscope.cores.moments import Moments
 from invariscope.cores.ranks import RankCurve, by_energy, by_gap, by_sufficiency
 from invariscope.cores.transplant import Transplant, transplant
@@ -30,6 +30,7 @@ __all__ = [
     "compare_coordinates",
     "core_coordinates",
     "cross_entropy",
+    "divergence",
     "extract_core",
     "identify_operator",
     "load_core",

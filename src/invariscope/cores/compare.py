@@ -1,8 +1,8 @@
 """Are two cores the same? Their coordinates on the same inputs, their spans, their models' weights; each beside its chance level.
 
 Random k-subspaces of R^D overlap k/D: an overlap of .03 at D = 64 and k = 3 is what chance gives (.047), not orthogonality.
-And two codes of four
-states in three dimensions are linearly related whatever they are: a canonical correlation of 1 there is algebra.
+And two codes of four states in three dimensions are linearly related whatever they are: a canonical correlation of 1 there is
+algebra.
 """
 
 from __future__ import annotations

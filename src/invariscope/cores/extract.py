@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -22,13 +22,13 @@ from torch import nn
 
 from invariscope.batch import Batch, check_batches
 from invariscope.cores.core import Core, Provenance
-from invariscope.cores.measure import check_any, measure_edits
+from invariscope.cores.measure import Edit, check_any, measure_edits
 from invariscope.cores.metrics import Metric, cross_entropy, metric_value
 from invariscope.cores.moments import MAX_CONDITION, Moments
 from invariscope.cores.ranks import Rank, RankCurve, SufficiencyRule, numerical_rank
 from invariscope.errors import RankError
 from invariscope.models import fingerprint
-from invariscope.positions import Positions, describe_positions
+from invariscope.positions import Positions, Rows, describe_positions
 from invariscope.sites import LogitsOf, Objective, logits, resolve_sketch, site_gradients
 
 __all__ = ["collect_moments", "extract_core", "rank_curve"]
@@ -185,10 +185,13 @@ def rank_curve(
         moments: of this model at its site.
         metric: None: cross-entropy, exact where the batches know the law.
         max_rank: largest rank; None: all that the data carry and the projection allows.
-        stop_at: measure eight ranks at a time, and stop once one loses at most this share.
+        stop_at: measure eight ranks at a time, and stop once one loses at most this share, or the model is at chance.
 
     Returns:
         The curve; ranks at which the oblique projector does not exist are left out.
+
+    Raises:
+        RankError: for a ``max_rank`` below 1, or where activations and Jacobians have no direction in common.
     """
     metric = metric or cross_entropy()
     site, mean = moments.provenance.site, moments.mean
@@ -196,11 +199,19 @@ def rank_curve(
     possible = _largest_rank(moments, projection)
     largest = possible if max_rank is None else min(max_rank, possible)
 
+    if largest < 1:
+        raise RankError(
+            f"a rank curve up to {largest} at {site!r}",
+            expected="at least rank 1, and a direction that matters",
+            do="give a larger max_rank, or check the objective" if possible else "check the objective",
+        )
+
     def constant(rows: torch.Tensor) -> torch.Tensor:
         return mean.to(rows).expand_as(rows)
 
-    values, rows = {}, None
-    edits = {("full", 0): None, ("mean", 0): constant}
+    values: dict[tuple[str, int], float] = {}
+    curve: RankCurve | None = None
+    edits: dict[tuple[str, int], Edit | None] = {("full", 0): None, ("mean", 0): constant}
     for start in range(1, largest + 1, CURVE_RANKS):
         ranks = range(start, min(start + CURVE_RANKS, largest + 1))
         cores = {k: moments.core(k, projection) for k in ranks}
@@ -210,24 +221,28 @@ def rank_curve(
         )
         values |= {key: metric_value(metric, column, rows) for (key, _), column in measured.items()}
         edits = {}
-        if stop_at is not None and any(
-            (values["keep", k] - values["full", 0]) / (values["mean", 0] - values["full", 0]) <= stop_at for k in ranks
-        ):
+        curve = _curve(metric, projection, values, rows)
+        if stop_at is not None and (curve.sufficient(stop_at) is not None or not curve.better_than_chance):
             break
-    assert rows is not None
-    measured_ranks = tuple(sorted(k for edit, k in values if edit == "keep"))
+    assert curve is not None
+    return curve
+
+
+def _curve(metric: Metric, projection: str, values: Mapping[tuple[str, int], float], rows: Rows) -> RankCurve:
+    ranks = tuple(sorted(k for edit, k in values if edit == "keep"))
     chance = metric.chance(rows)
     return RankCurve(
         metric=metric.name,
         unit=metric.unit,
         projection=projection,
-        ranks=measured_ranks,
-        keep=tuple(values["keep", k] for k in measured_ranks),
-        remove=tuple(values["remove", k] for k in measured_ranks),
+        ranks=ranks,
+        keep=tuple(values["keep", k] for k in ranks),
+        remove=tuple(values["remove", k] for k in ranks),
         full=values["full", 0],
         mean=values["mean", 0],
         chance=values["mean", 0] if chance is None else chance,
         num=rows.num,
+        higher_is_better=metric.higher_is_better,
     )
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Complex, Float
 from torch import Tensor, nn
 
 from invariscope.batch import Batch
@@ -32,7 +32,7 @@ from invariscope.numerics.resampling import permuted_groups
 from invariscope.positions import Rows, parse_positions
 from invariscope.tasks.task import CandidateMap, Task
 
-__all__ = ["Identification", "IdentifiedMap", "core_coordinates", "identify_operator"]
+__all__ = ["Identification", "IdentifiedMap", "core_coordinates", "identify_operator", "leading_spectrum"]
 
 NUM_SHUFFLES = 20
 
@@ -44,14 +44,15 @@ class IdentifiedMap:
     Args:
         name: the task's name for it.
         operator: the fit, with its hold-out R² and its eigenvalues.
-        null_r2: the largest hold-out R² of the same fit over shuffled pairs.
-        error: largest distance between the fitted eigenvalues and the task's, matched; None where the task states none, or
-            states another number of them than the core has dimensions.
+        null_r2: the largest hold-out R² of the same fit over shuffled pairs; None where none was asked for.
+        error: largest distance between the fitted eigenvalues and the task's, matched. Where the task states more of them than
+            the core has dimensions k, the k of largest modulus are meant (:func:`leading_spectrum`); None where it states none,
+            or fewer than k.
     """
 
     name: str
     operator: Operator
-    null_r2: float
+    null_r2: float | None
     error: Estimate | None
 
 
@@ -88,6 +89,7 @@ def identify_operator(
     coordinates: Literal["core", "law"] = "core",
     generator: torch.Generator | None = None,
     num_bootstrap: int = 200,
+    num_shuffles: int = NUM_SHUFFLES,
 ) -> Identification:
     """Fit every candidate map of ``task`` on the core's coordinates.
 
@@ -98,7 +100,7 @@ def identify_operator(
         batches: where the coordinates are read; their sampling error bounds the eigenvalues' (~ N^-1/2).
         coordinates: ``core`` or ``law``, see the module's text.
         generator: of splits, draws and shuffles; None: seed 0.
-        num_bootstrap: draws behind the intervals.
+        num_bootstrap: draws behind the intervals. num_shuffles: repetitions of the null; 0: no null.
 
     Raises:
         ConfigError: where the task states no candidate map. TooFewSamplesError: for too few sequences.
@@ -115,22 +117,39 @@ def identify_operator(
     else:
         law, rows = measure_law(core, model, batches)
         z = _leading_components(law, core.rank)
-    fitted = [_fit(candidate, z, rows, generator, num_bootstrap) for candidate in task.candidate_maps]
+    fitted = [_fit(candidate, z, rows, generator, num_bootstrap, num_shuffles) for candidate in task.candidate_maps]
     fitted.sort(key=lambda found: -found.operator.r2_heldout.value)
     return Identification(candidates=tuple(fitted), coordinates=coordinates)
 
 
-def _fit(candidate: CandidateMap, z: Tensor, rows: Rows, generator: torch.Generator, num_bootstrap: int) -> IdentifiedMap:
+def _fit(
+    candidate: CandidateMap, z: Tensor, rows: Rows, generator: torch.Generator, num_bootstrap: int, num_shuffles: int
+) -> IdentifiedMap:
     i, j = candidate.pairs(rows)
     groups = rows.groups[i]
     operator = fit_operator(z[i], z[j], generator=generator, groups=groups, num_bootstrap=num_bootstrap)
     null = []
-    for _ in range(NUM_SHUFFLES):
+    for _ in range(num_shuffles):
         shuffled = z[j][permuted_groups(groups, generator)]
         null.append(fit_operator(z[i], shuffled, generator=generator, groups=groups, num_bootstrap=0).r2_heldout.value)
-    expected = candidate.spectrum
-    error = operator.error(expected) if expected is not None and len(expected) == len(operator.eigenvalues) else None
-    return IdentifiedMap(name=candidate.name, operator=operator, null_r2=max(null), error=error)
+    expected = None if candidate.spectrum is None else leading_spectrum(candidate.spectrum, len(operator.eigenvalues))
+    error = None if expected is None else operator.error(expected)
+    return IdentifiedMap(name=candidate.name, operator=operator, null_r2=max(null, default=None), error=error)
+
+
+def leading_spectrum(spectrum: Complex[Tensor, "m"], k: int) -> Complex[Tensor, "k"] | None:
+    """The k eigenvalues of largest modulus that a k-dimensional core can carry; None where there are fewer than k.
+
+    A 12-state chain of rank 4 has eleven eigenvalues without the 1, eight of them 0: a core of three dimensions is held against
+    the other three. Moduli equal to nine decimals keep their order, so a conjugate pair is cut only where k falls inside it.
+
+    >>> leading_spectrum(torch.tensor([0.5, 0.0, -0.7, 0.0], dtype=torch.complex128), 2).real.tolist()
+    [-0.7, 0.5]
+    """
+    if len(spectrum) < k:
+        return None
+    modulus = spectrum.abs().round(decimals=9)
+    return spectrum[modulus.argsort(descending=True, stable=True)[:k]]
 
 
 def _leading_components(law: Float[Tensor, "n V"], rank: int) -> Float[Tensor, "n k"]:

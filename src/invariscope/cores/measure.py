@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TypeVar
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from invariscope.batch import Batch, check_batches
 from invariscope.cores.core import Core
 from invariscope.cores.metrics import Metric
-from invariscope.errors import TooFewSamplesError
+from invariscope.errors import ConfigError, TooFewSamplesError
 from invariscope.positions import Positions, Rows, parse_positions, rows_of, select_positions
 from invariscope.sites import LogitsOf, edit_site, frozen, logits_at, output_logits, read_sites
 
@@ -40,8 +41,14 @@ def measure_edits(
         Values [n] float64 by (edit, metric name), and the rows.
 
     Raises:
-        TooFewSamplesError: where there are no batches; and as :func:`edit_site` and the metrics do.
+        ConfigError: where two metrics have one name. TooFewSamplesError: where there are no batches; and as :func:`edit_site`
+            and the metrics do.
     """
+    names = [metric.name for metric in metrics]
+    if len(set(names)) < len(names):
+        raise ConfigError(
+            f"metrics called {', '.join(names)}", expected="one metric a name", do="measure the second one in a call of its own"
+        )
     values: dict[tuple[Key, str], list[Tensor]] = {(key, metric.name): [] for key in edits for metric in metrics}
     parts: list[Rows] = []
     first_row = 0
@@ -50,7 +57,7 @@ def measure_edits(
             index = select_positions(outputs_at, valid=batch.valid, shape=(batch.num_rows, batch.length))
             rows = rows_of(batch, index, first_row=first_row)
             first_row += batch.num_rows
-            parts.append(rows)
+            parts.append(_on_cpu(rows))
             for key, edit in edits.items():
                 edited = nullcontext() if edit is None else edit_site(model, site, edit, positions=positions, valid=batch.valid)
                 with edited:
@@ -80,7 +87,7 @@ def site_rows(
             with read_sites(model, [site], positions=positions, valid=batch.valid) as seen:
                 model(**batch.inputs)
             values.append(function(seen[site].double()).cpu())
-            parts.append(rows_of(batch, seen.index.cpu(), first_row=first_row))
+            parts.append(_on_cpu(rows_of(batch, seen.index, first_row=first_row)))
             first_row += batch.num_rows
     check_any(parts)
     return torch.cat(values), Rows.concatenate(parts)
@@ -96,10 +103,16 @@ def measure_law(core: Core, model: nn.Module, batches: Iterable[Batch]) -> tuple
             with edit_site(model, core.provenance.site, core.keep, positions=positions, valid=batch.valid):
                 logits = logits_at(output_logits(model(**batch.inputs)), index)
             laws.append(logits.double().softmax(-1).cpu())
-            parts.append(rows_of(batch, index, first_row=first_row))
+            parts.append(_on_cpu(rows_of(batch, index, first_row=first_row)))
             first_row += batch.num_rows
     check_any(parts)
     return torch.cat(laws), Rows.concatenate(parts)
+
+
+def _on_cpu(rows: Rows) -> Rows:
+    # Values are gathered on the CPU; what is known about them must not stay on the model's device.
+    fields = {field.name: getattr(rows, field.name) for field in dataclasses.fields(rows)}
+    return dataclasses.replace(rows, **{name: value.cpu() for name, value in fields.items() if value is not None})
 
 
 def check_any(parts: Sequence[object]) -> None:

@@ -1,9 +1,8 @@
 """What is measured of a model under an edit: one number a row, its unit, its direction and its chance level.
 
 A :class:`Metric` says how good each row is; means, intervals and chance levels are the library's business. ``auc`` is the
-exception that
-pools: one number for all rows. Judge sufficiency by cross-entropy: accuracy can be full at a rank that has lost half of what
-the model knows, and .50 with an AUC of .99.
+exception that pools: one number for all rows. Judge sufficiency by cross-entropy: accuracy can be full at a rank that has lost
+half of what the model knows, and .50 with an AUC of .99.
 
 >>> rows = Rows(b=torch.tensor([0]), t=torch.tensor([0]), groups=torch.tensor([0]), targets=torch.tensor([1]))
 >>> accuracy()(torch.tensor([[0.0, 2.0]]), rows)
@@ -20,12 +19,12 @@ from torch import Tensor
 
 from invariscope.errors import ObjectiveError
 from invariscope.estimate import Estimate
-from invariscope.numerics.resampling import bootstrap_sums, estimate_mean, group_index, quantile_interval
-from invariscope.numerics.scores import accuracy_rows, cross_entropy_rows
+from invariscope.numerics.resampling import estimate_mean, group_index, quantile_interval
+from invariscope.numerics.scores import accuracy_rows, cross_entropy_rows, divergence_rows
 from invariscope.positions import Rows
 from invariscope.sites import Objective
 
-__all__ = ["Metric", "accuracy", "auc", "cross_entropy", "estimate_metric", "metric_value"]
+__all__ = ["Metric", "accuracy", "auc", "cross_entropy", "divergence", "estimate_metric", "metric_value"]
 
 
 class Metric(Protocol):
@@ -61,8 +60,12 @@ def _answers(rows: Rows, metric: str, exact: bool | None) -> dict[str, Tensor]:
     return {"probabilities": found} if use_law else {"targets": found}
 
 
+def _weights(rows: Rows) -> Float[Tensor, "n"]:
+    return torch.ones(rows.num, dtype=torch.float64) if rows.weights is None else rows.weights.double().cpu()
+
+
 def _mean_law(answers: dict[str, Tensor], rows: Rows) -> Tensor:
-    weights = torch.ones(rows.num, dtype=torch.float64) if rows.weights is None else rows.weights.double().cpu()
+    weights = _weights(rows)
     if "probabilities" in answers:
         law = weights @ answers["probabilities"].double().cpu()
     else:
@@ -90,6 +93,25 @@ class cross_entropy:  # noqa: N801 (reads as the function that it replaces: iv.c
         """Entropy of the mean law."""
         law = _mean_law(_answers(rows, self.name, self.exact), rows)
         return float(torch.special.entr(law).sum())
+
+
+class divergence:  # noqa: N801 (reads as a function: iv.divergence())
+    """Kullback-Leibler divergence of the prediction from the exact law of the answer, in nats; 0 is optimal.
+
+    Chance is the divergence of the best constant answer: the mutual information of context and answer.
+    """
+
+    name, unit, higher_is_better = "divergence", "nats", False
+
+    def __call__(self, logits: Float[Tensor, "n V"], rows: Rows) -> Float[Tensor, "n"]:
+        """Nats of each row."""
+        return divergence_rows(logits, **_answers(rows, self.name, exact=True))
+
+    def chance(self, rows: Rows) -> float:
+        """Divergence of the mean law."""
+        law = _answers(rows, self.name, exact=True)["probabilities"]
+        constant = _mean_law({"probabilities": law}, rows).log()
+        return float(metric_value(self, divergence_rows(constant.expand(rows.num, -1), probabilities=law.cpu()), rows))
 
 
 class accuracy:  # noqa: N801 (reads as the function that it replaces: iv.accuracy())
@@ -156,7 +178,7 @@ class auc:  # noqa: N801 (reads as the function that it replaces: iv.auc(margin)
 
 def metric_value(metric: Metric, values: Float[Tensor, "n"], rows: Rows) -> float:
     """The metric over all rows: its weighted mean, or its pooled value."""
-    weights = torch.ones(rows.num, dtype=torch.float64) if rows.weights is None else rows.weights.double()
+    weights = _weights(rows)
     pool = getattr(metric, "pool", None)
     return pool(values, rows, weights) if pool is not None else float(weights @ values.double() / weights.sum())
 
@@ -172,8 +194,13 @@ def estimate_metric(metric: Metric, values: Float[Tensor, "n"], rows: Rows, gene
             values, generator=generator, groups=rows.groups, weights=rows.weights, unit=metric.unit, chance=metric.chance(rows)
         )
     index, num_groups = group_index(rows.groups, rows.num)
-    counts = bootstrap_sums(torch.eye(num_groups, dtype=torch.float64), generator=generator, num=NUM_POOLED_DRAWS)
-    draws = torch.tensor([pool(values, rows, draw[index]) for draw in counts], dtype=torch.float64)
+    weights = _weights(rows)
+    found = []
+    for _ in range(NUM_POOLED_DRAWS):
+        drawn = torch.randint(num_groups, (num_groups,), generator=generator, device=generator.device).cpu()
+        counts = torch.bincount(drawn, minlength=num_groups).double()
+        found.append(pool(values, rows, weights * counts[index]))
+    draws = torch.tensor(found, dtype=torch.float64)
     low, high = quantile_interval(draws[draws.isfinite()], 0.95)
     return Estimate(
         value=metric_value(metric, values, rows),

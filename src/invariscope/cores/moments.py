@@ -13,7 +13,7 @@ reads with Y and writes with X: P = X_k (Y_kᵀ X_k)⁻¹ Y_kᵀ, where Y_kᵀ X
 >>> generator = torch.Generator().manual_seed(0)
 >>> activations = torch.randn(100, 3, generator=generator)
 >>> moments.update(activations, torch.tensor([1.0, 0.0, 0.0]).expand(100, 3))
->>> moments.core(rank=1, projection="adjoint").write.round(decimals=6).T.tolist()
+>>> moments.core(rank=1, projection="adjoint").write.abs().round(decimals=6).T.tolist()
 [[1.0, 0.0, 0.0]]
 """
 
@@ -110,7 +110,12 @@ class Moments:
             ShapeError, NonFiniteError: naming the tensor; the moments are then as before.
         """
         rows = jacobians[:, None] if jacobians.ndim == 2 else jacobians
-        if activations.ndim != 2 or rows.ndim != 3 or activations.shape != (rows.shape[0], rows.shape[2]):
+        if (
+            activations.ndim != 2
+            or rows.ndim != 3
+            or tuple(activations.shape) != (len(rows), rows.shape[2])
+            or (activations.shape[1] != self.dim)
+        ):
             raise ShapeError(
                 f"activations of shape {list(activations.shape)} with jacobians of shape {list(jacobians.shape)}",
                 expected=f"[n, {self.dim}] with [n, {self.dim}] or [n, K, {self.dim}]",

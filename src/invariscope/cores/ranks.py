@@ -2,18 +2,24 @@
 
 Two of the rules look at singular values of H Jᵀ only. ``by_energy(share)`` takes the smallest k with Σ_{i<=k} σ_i² >= share Σ
 σ_i² (arXiv:2602.22600 uses .999 for Markov chains); ``by_gap()`` the largest ratio σ_k / σ_{k+1} among the first eight. The
-third asks the
-model: ``by_sufficiency(tolerance)`` is the smallest k of which ``keep`` loses at most ``tolerance`` of what the site carries,
+third asks the model: ``by_sufficiency(tolerance)`` is the smallest k of which ``keep`` loses at most ``tolerance`` of what the
+site carries,
 
     metric(keep_k) - metric(full)  <=  tolerance x (metric(site set to its mean) - metric(full)).
 
 Energy rules drift with training and width; on one Markov model .9 gives 2, .999 gives 3 and .9999 gives 4. Print them, judge
 by the causal rule.
+
+>>> import torch
+>>> sigma = torch.tensor([4.0, 2.0, 0.04, 0.01])
+>>> rank_by_spectrum(by_energy(0.999), sigma), rank_by_spectrum(by_gap(), sigma)
+((2, 'energy 0.999'), (2, 'largest gap of the first 8'))
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -130,8 +136,9 @@ def rank_by_spectrum(rank: Rank, singular_values: Float[Tensor, "m"]) -> tuple[i
     if isinstance(rank, EnergyRule):
         energy = singular_values.double().square().cumsum(0)
         # Rounding must not push the last direction over the whole.
-        reached = energy >= rank.share * energy[-1] * (1 - 1e-12)
-        return int(reached.nonzero()[0]) + 1, rank.name
+        reached = int((energy >= rank.share * energy[-1] * (1 - 1e-12)).nonzero()[0]) + 1
+        # Directions with σ below 1e-6 of the largest do not move a sum of squares; the whole is all that is carried.
+        return carried if rank.share == 1 else min(reached, carried), rank.name
     if isinstance(rank, GapRule):
         return _largest_gap(singular_values, carried), rank.name
     if not isinstance(rank, int) or isinstance(rank, bool):
@@ -164,6 +171,7 @@ class RankCurve:
         keep, remove: the metric under each edit, one value a rank.
         full: the metric of the unedited model. mean: with the site set to its mean. chance: of the best constant answer.
         num: rows behind each value.
+        higher_is_better: of the metric.
     """
 
     metric: str
@@ -176,19 +184,21 @@ class RankCurve:
     mean: float
     chance: float
     num: int
+    higher_is_better: bool = False
 
     def keep_loss(self) -> tuple[float, ...]:
-        """Per rank: share of (mean - full) that keeping the core alone loses; 0 is none, 1 is all."""
-        return tuple((value - self.full) / (self.mean - self.full) for value in self.keep)
+        """Per rank: share of (mean - full) that keeping the core alone loses; 0 is none, 1 is all; NaN where mean = full."""
+        return _shares(self.keep, self.full, self.mean)
 
     def removed(self) -> tuple[float, ...]:
-        """Per rank: how far removal goes from full to chance; 1 is all the way."""
-        return tuple((value - self.full) / (self.chance - self.full) for value in self.remove)
+        """Per rank: how far removal goes from full to chance; 1 is all the way; NaN where chance = full."""
+        return _shares(self.remove, self.full, self.chance)
 
     @property
     def better_than_chance(self) -> bool:
-        """Whether the unedited model lies on the good side of both chance and the site's mean; no rule applies where not."""
-        return (self.mean - self.full) * (self.chance - self.full) > 0
+        """Whether the unedited model is better than both chance and the site's mean; no rule applies where not."""
+        sign = -1 if self.higher_is_better else 1
+        return sign * (self.mean - self.full) > 0 and sign * (self.chance - self.full) > 0
 
     def sufficient(self, tolerance: float) -> int | None:
         """Smallest rank whose ``keep`` loses at most ``tolerance``; None where none does, or the model is not above chance."""
@@ -212,3 +222,9 @@ class RankCurve:
         """The curve that :meth:`to_json` wrote."""
         arguments: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
         return cls(**arguments)
+
+
+def _shares(values: tuple[float, ...], start: float, end: float) -> tuple[float, ...]:
+    if start == end:
+        return tuple(math.nan for _ in values)
+    return tuple((value - start) / (end - start) for value in values)

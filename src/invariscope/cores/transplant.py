@@ -24,7 +24,7 @@ from invariscope.cores.metrics import Metric, cross_entropy, estimate_metric
 from invariscope.errors import ShapeError, TooFewSamplesError
 from invariscope.estimate import Estimate
 from invariscope.numerics.operators import Operator, fit_operator
-from invariscope.numerics.resampling import permuted_groups
+from invariscope.numerics.resampling import estimate_mean, permuted_groups
 from invariscope.positions import Rows, parse_positions, rows_of, select_positions
 from invariscope.sites import edit_site, frozen, logits_at, output_logits, read_sites
 
@@ -41,6 +41,7 @@ class Transplant:
         donor: of model b on recipients with M z_a + c of the donors, scored by the donors' law.
         recipient: the same run scored by the recipients' law: high where the core carries the answer.
         shuffled: as ``donor``, the map fitted on shuffled pairs.
+        cost: ``donor`` minus ``base``, paired row by row.
         r2: hold-out R² of the affine map.
     """
 
@@ -49,6 +50,7 @@ class Transplant:
     donor: Estimate
     recipient: Estimate
     shuffled: Estimate
+    cost: Estimate
     r2: Estimate
 
 
@@ -122,7 +124,11 @@ def _read(
             )
         found = []
         for core, model in ((core_a, model_a), (core_b, model_b)):
-            with torch.no_grad(), frozen(model), read_sites(model, [core.provenance.site], positions=positions) as seen:
+            with (
+                torch.no_grad(),
+                frozen(model),
+                read_sites(model, [core.provenance.site], positions=positions, valid=batch.valid) as seen,
+            ):
                 model(**batch.inputs)
             found.append((core.coordinates(seen[core.provenance.site].double()), seen.index))
         heldout = torch.zeros(batch.num_rows, dtype=torch.bool)
@@ -166,8 +172,12 @@ def _score(
                     values["recipient"].append(metric(logits, rows_r))
         parts.append(rows_d)
     rows = Rows.concatenate(parts)
-    scored = {name: estimate_metric(metric, torch.cat(chunks).double(), rows, generator) for name, chunks in values.items()}
-    return Transplant(**scored, r2=straight.r2_heldout)
+    columns = {name: torch.cat(chunks).double() for name, chunks in values.items()}
+    cost = estimate_mean(
+        columns["donor"] - columns["base"], generator=generator, groups=rows.groups, weights=rows.weights, unit=metric.unit
+    )
+    scored = {name: estimate_metric(metric, column, rows, generator) for name, column in columns.items()}
+    return Transplant(**scored, cost=cost, r2=straight.r2_heldout)
 
 
 def _donors_of(recipients: Int[Tensor, "m"], order: Int[Tensor, "m"]) -> Int[Tensor, "m"]:

@@ -52,7 +52,8 @@ class Effects:
     Args:
         rows: one effect each.
         rank: of the core and of every control.
-        values: per row of the data, for ``model`` and ``core``, by (name, edit, metric): what differences are taken of.
+        values: per row of the data, for ``model`` and ``core``, by (name, edit, metric): what differences are taken of. Pooled
+            metrics (``auc``) are one number for all rows, and have no entry.
         groups, weights: of the rows of the data.
     """
 
@@ -72,7 +73,7 @@ class Effects:
         """The core's effect minus the unedited model, row by row, with a paired bootstrap interval over groups.
 
         Raises:
-            UnknownNameError: for an edit or a metric that was not measured.
+            UnknownNameError: for an edit or a metric that was not measured, or one that is pooled.
         """
         for key in (("core", edit, metric), ("model", "full", metric)):
             if key not in self.values:
@@ -154,11 +155,14 @@ def validate_core(
     values, rows = measure_edits(
         model, batches, functions, metrics, site=site, positions=positions, outputs_at=outputs_at, logits_of=logits_of
     )
+    pooled = {metric.name for metric in metrics if hasattr(metric, "pool")}
     return Effects(
         rows=tuple(_effect_rows(values, metrics, rows, generator)),
         rank=core.rank,
         values={
-            (name, edit, metric): column for ((name, _, edit), metric), column in values.items() if name in ("model", "core")
+            (name, edit, metric): column
+            for ((name, _, edit), metric), column in values.items()
+            if name in ("model", "core") and metric not in pooled
         },
         groups=rows.groups,
         weights=rows.weights,

@@ -1,7 +1,8 @@
-"""The experiments by name, each with one line; their modules are imported when one is chosen, so that listing them needs no torch.
+"""The experiments by name, each with one line; a module is imported when it is chosen, so that listing them needs no torch.
 
-An experiment is a package with ``Config``, a frozen dataclass that has ``all_seeds()`` and ``with_first_seed(n)``; ``PRESETS``, name to
-Config; and ``run(config, folder, preset=..., engine=..., progress=...)``, which leaves claims, figures and cores in the run's folder.
+An experiment is a package with ``Config``, a frozen dataclass that has ``all_seeds()`` and ``with_first_seed(n)``;
+``PRESETS``, name to Config; and ``run(config, folder, preset=..., engine=..., progress=...)``, which leaves claims, figures
+and cores in the run's folder.
 """
 
 from __future__ import annotations

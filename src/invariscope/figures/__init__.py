@@ -4,6 +4,7 @@ One file a kind of figure: a small dataclass of numbers, and a function that ret
 """
 
 from invariscope.figures.ablation_bars import Ablation, AblationBars, draw_ablation_bars
+from invariscope.figures.condition_dots import Condition, ConditionDots, draw_condition_dots
 from invariscope.figures.eigenvalues import Box, Eigenvalues, Spectrum, draw_eigenvalues
 from invariscope.figures.figure import Figure
 from invariscope.figures.rank_curve import RankCurve, RankSeries, draw_rank_curve
@@ -14,6 +15,8 @@ __all__ = [
     "Ablation",
     "AblationBars",
     "Box",
+    "Condition",
+    "ConditionDots",
     "Eigenvalues",
     "Figure",
     "RankCurve",
@@ -24,6 +27,7 @@ __all__ = [
     "TrainingCurve",
     "TrainingCurves",
     "draw_ablation_bars",
+    "draw_condition_dots",
     "draw_eigenvalues",
     "draw_rank_curve",
     "draw_similarity_bars",

@@ -21,7 +21,7 @@ from typing import Any
 
 from invariscope.figures.figure import Figure
 from invariscope.figures.marks import Role, check_some, meta, slots, symbol
-from invariscope.figures.panels import Panels, level_line, rank_line
+from invariscope.figures.panels import Panels, level_line, panel_key, rank_line
 
 __all__ = ["RankCurve", "RankSeries", "draw_rank_curve"]
 
@@ -91,8 +91,7 @@ def draw_rank_curve(numbers: RankCurve, *, name: str = "rank_curve") -> Figure:
     # Up to three arms: effects above, singular values below. More: one row an arm.
     across = len(arms) <= _MAX_ACROSS
     order = [(arm, below) for below in (False, True) for arm in arms] if across else [(a, b) for a in arms for b in (False, True)]
-    titles = tuple(f"{arm}: singular values" if below else arm for arm, below in order)
-    panels = Panels(titles=titles, columns=len(arms) if across else 2, height_pixels=250)
+    panels = Panels(titles=tuple(arm for arm, _ in order), columns=len(arms) if across else 2, height_pixels=250)
     top = max((len(series.removed) for series in numbers.series), default=1)
     effect_axis = {"title": {"text": "% of the way to the mean"}, "rangemode": "tozero"}
     singular_axis = {"title": {"text": "share of the largest"}, "type": "log", "exponentformat": "none", "dtick": 1}
@@ -100,6 +99,9 @@ def draw_rank_curve(numbers: RankCurve, *, name: str = "rank_curve") -> Figure:
         x={"title": {"text": "rank k"}, "dtick": 1, "range": [0.6, top + 0.4]},
         y=[singular_axis if below else effect_axis for _, below in order],
     )
+    layout["annotations"] += [
+        panel_key(index, "singular values" if below else "kept alone, removed") for index, (_, below) in enumerate(order)
+    ]
     layout["legend"] = {"traceorder": "grouped"}
     for arm in arms:
         index = order.index((arm, False))

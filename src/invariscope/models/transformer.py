@@ -32,6 +32,10 @@ Norm = Literal["none", "pre", "post"]
 Activation = Literal["gelu", "relu"]
 
 ACTIVATIONS = {"gelu": F.gelu, "relu": F.relu}
+NORMS = ("none", "pre", "post")
+POSITIONS = ("learned", "none")
+INITIAL_STDS = ("width", "fan_in")
+PER_LAYER = ("num_heads", "head_width", "mlp_width", "activation", "norm", "attention_bias", "mlp_bias")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +52,8 @@ class TransformerConfig:
         head_width: d, per layer; None: width / num_heads.
         mlp_width: M, per layer; 0 means a block without MLP.
         activation: of the MLP, per layer: ``gelu`` (exact) or ``relu``.
-        norm: layer norm, per layer: ``none``, ``pre`` (before attention and before the MLP) or ``post`` (after each addition).
+        norm: layer norm, per layer: ``none``, ``pre`` (before attention and before the MLP) or ``post`` (after each addition; a
+            field already, refused until it is built).
         final_norm: a layer norm before the unembedding.
         attention_bias, mlp_bias: biases in the projections, per layer.
         unembedding_bias: a bias on the logits.
@@ -57,7 +62,7 @@ class TransformerConfig:
         initial_scale: multiplies the standard deviation of every initial weight matrix.
         initial_std: ``width``: 1 / sqrt(D) for every matrix; ``fan_in``: 1 / sqrt(inputs), and 1 / sqrt(D) for embeddings.
             Biases start at zero, gains at one.
-        dropout: probability in training.
+        dropout: probability in training; a field already, refused above 0 until it is built.
 
     Raises:
         ConfigError: for a choice that does not exist, does not fit, or is not built yet.
@@ -84,39 +89,58 @@ class TransformerConfig:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "context_length", "num_layers", "width"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} = {getattr(self, name)}", expected="at least 1", do=f"give a positive {name}")
-        for name in ("num_heads", "head_width", "mlp_width", "activation", "norm", "attention_bias", "mlp_bias"):
+        for name in ("vocab_size", "context_length", "num_outputs", "num_layers", "width"):
+            _check_at_least(name, getattr(self, name), 1)
+        for name in PER_LAYER:
             value = getattr(self, name)
-            if isinstance(value, tuple) and len(value) != self.num_layers:
+            if isinstance(value, list) or (isinstance(value, tuple) and len(value) != self.num_layers):
                 raise ConfigError(
-                    f"{name} with {len(value)} values for {self.num_layers} layers",
-                    expected="one value, or one a layer",
-                    do=f"give {self.num_layers} values",
+                    f"{name} as a {type(value).__name__} of {len(value)} values for {self.num_layers} layers",
+                    expected="one value, or a tuple of one a layer",
+                    do=f"give one value or a tuple of {self.num_layers}",
                 )
         for layer in range(self.num_layers):
-            if self.layer("activation", layer) not in ACTIVATIONS:
-                raise unknown_name("activation", str(self.layer("activation", layer)), ACTIVATIONS)
-            if self.layer("norm", layer) not in ("none", "pre", "post"):
-                raise unknown_name("norm", str(self.layer("norm", layer)), ("none", "pre", "post"))
-            if self.layer("norm", layer) == "post":
-                raise ConfigError(
-                    "norm = 'post'", expected="'none' or 'pre': post-norm blocks are not built yet", do="use norm='pre'"
-                )
-            if self.layer("head_width", layer) is None and self.width % self.layer("num_heads", layer):
-                raise ConfigError(
-                    f"width {self.width} with {self.layer('num_heads', layer)} heads",
-                    expected="a width that the heads divide",
-                    do="change either, or give head_width",
-                )
+            self._check_layer(layer)
+        _check_name("positions", self.positions, POSITIONS)
+        _check_name("initial_std", self.initial_std, INITIAL_STDS)
+        if not 0 <= self.initial_scale < math.inf:
+            raise ConfigError(
+                f"initial_scale = {self.initial_scale}", expected="a finite number, at least 0", do="leave it at 1 or shrink it"
+            )
         if self.dropout:
             raise ConfigError(f"dropout = {self.dropout}", expected="0: dropout is not built yet", do="leave dropout out")
+
+    def _check_layer(self, layer: int) -> None:
+        _check_at_least("num_heads", self.layer("num_heads", layer), 1)
+        _check_at_least("head_width", self.layer("head_width", layer), 1)
+        _check_at_least("mlp_width", self.layer("mlp_width", layer), 0)
+        _check_name("activation", self.layer("activation", layer), tuple(ACTIVATIONS))
+        _check_name("norm", self.layer("norm", layer), NORMS)
+        if self.layer("norm", layer) == "post":
+            raise ConfigError(
+                "norm = 'post'", expected="'none' or 'pre': post-norm blocks are not built yet", do="use norm='pre'"
+            )
+        if self.layer("head_width", layer) is None and self.width % self.layer("num_heads", layer):
+            raise ConfigError(
+                f"width {self.width} with {self.layer('num_heads', layer)} heads",
+                expected="a width that the heads divide",
+                do="change either, or give head_width",
+            )
 
     def layer(self, name: str, index: int) -> Any:
         """The value of a per-layer field in block ``index``."""
         value = getattr(self, name)
         return value[index] if isinstance(value, tuple) else value
+
+
+def _check_at_least(name: str, value: int | None, least: int) -> None:
+    if value is not None and value < least:
+        raise ConfigError(f"{name} = {value}", expected=f"at least {least}", do=f"give a larger {name}")
+
+
+def _check_name(kind: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise unknown_name(kind, str(value), known)
 
 
 class Attention(nn.Module):
@@ -186,6 +210,10 @@ BLOCK_SITES = (
 )
 
 
+# What last_logits computes at every token even in the last block: keys and values need all of them.
+SEE_ALL_TOKENS = ("resid_pre", "attention_norm", "attention.query_key_value")
+
+
 class Transformer(nn.Module):
     """A decoder-only transformer.
 
@@ -242,23 +270,33 @@ class Transformer(nn.Module):
         Equal to ``forward(tokens)[:, -num_rows:]`` up to rounding.
 
         Raises:
-            HookedSiteError: where a site that would see only part of the tokens carries a hook.
+            HookedSiteError: where a module that would see only part of the tokens, or none, carries a hook.
+            ShapeError: where ``num_rows`` is not from 1 to T.
         """
-        partial = [name for name in self.site_names() if name.startswith(f"blocks.{len(self.blocks) - 1}.")]
-        for name in [*partial, "final_norm", "logits"]:
-            if name.endswith("resid_pre"):
-                continue
-            site = self.get_submodule(name)
-            if site._forward_hooks or site._forward_pre_hooks:
+        self._refuse_hooks_that_would_miss_tokens()
+        if not 1 <= num_rows <= tokens.shape[-1]:
+            raise ShapeError(
+                f"num_rows = {num_rows} with tokens of shape {list(tokens.shape)}",
+                expected=f"from 1 to the {tokens.shape[-1]} tokens of a sequence",
+                do="ask for fewer rows, or call model(tokens)",
+            )
+        x_BTD = self._embedded(tokens)
+        for block in self.blocks[:-1]:
+            x_BTD = block(x_BTD)
+        return self.unembedding(self.final_norm(self.blocks[-1](x_BTD, num_rows)))
+
+    def _refuse_hooks_that_would_miss_tokens(self) -> None:
+        last = f"blocks.{len(self.blocks) - 1}"
+        see_all = {f"{last}.{name}" for name in SEE_ALL_TOKENS}
+        after = ("final_norm", "unembedding", "logits")
+        modules = [(f"{last}.{name}".rstrip("."), module) for name, module in self.blocks[-1].named_modules()]
+        for name, module in [*modules, *((name, self.get_submodule(name)) for name in after)]:
+            if name not in see_all and (module._forward_hooks or module._forward_pre_hooks):
                 raise HookedSiteError(
                     f"a hook on {name!r} during last_logits",
                     expected="no hook where only the last rows are computed",
                     do="call model(tokens), on which every hook fires",
                 )
-        x_BTD = self._embedded(tokens)
-        for block in self.blocks[:-1]:
-            x_BTD = block(x_BTD)
-        return self.unembedding(self.final_norm(self.blocks[-1](x_BTD, num_rows)))
 
     def _embedded(self, tokens: Tensor) -> Tensor:
         if tokens.ndim != 2 or tokens.shape[1] > self.config.context_length:

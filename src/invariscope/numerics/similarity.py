@@ -28,6 +28,7 @@ from invariscope.errors import ConfigError, ShapeError, TooFewSamplesError
 from invariscope.estimate import Similarity
 from invariscope.numerics.linalg import as_float64, centred_qr, no_autocast
 from invariscope.numerics.resampling import (
+    bootstrap_sums,
     group_blocks,
     group_index,
     permuted_blocks,
@@ -37,6 +38,8 @@ from invariscope.numerics.resampling import (
 from invariscope.numerics.subspaces import fix_signs
 
 __all__ = ["CCA", "cca_similarity", "fit_cca"]
+
+_NUM_BOOTSTRAP = 500
 
 _ROWS_PER_DIMENSION = 10  # in each half; below that even the hold-out correlations of equal data are noise
 _GROUPS_PER_HALF = 10  # ten groups have 3.6 million orders: fewer make no null
@@ -188,6 +191,7 @@ def cca_similarity(
         heldout=float(observed.mean()),
         components=tuple(fit.correlations.tolist()),
         heldout_components=tuple(observed.tolist()),
+        heldout_intervals=_heldout_intervals(*fit.variates(a_test, b_test), index[heldout], generator),
         null_mean=float(null.mean()),
         null_low=low,
         null_high=high,
@@ -198,6 +202,23 @@ def cca_similarity(
         rank=len(observed),
         num_permutations=num_permutations,
     )
+
+
+def _heldout_intervals(
+    u: Float[Tensor, "n k"], v: Float[Tensor, "n k"], groups: Int[Tensor, "n"], generator: torch.Generator
+) -> tuple[tuple[float, float], ...]:
+    """95 % of the correlation of each pair of columns, from a bootstrap over groups (of their sums and products)."""
+    index, num_groups = group_index(groups, len(u))
+    u, v = u - u.mean(0), v - v.mean(0)
+    columns = torch.cat([torch.ones_like(u), u, v, u * u, v * v, u * v], dim=1)
+    sums = torch.zeros(num_groups, columns.shape[1], dtype=columns.dtype, device=columns.device)
+    sums.index_add_(0, index, columns)
+    drawn = bootstrap_sums(sums, generator=generator, num=_NUM_BOOTSTRAP)
+    num, *moments = drawn.split(u.shape[1], dim=1)
+    mean_u, mean_v, uu, vv, uv = (moment / num for moment in moments)
+    spread = ((uu - mean_u**2) * (vv - mean_v**2)).clamp_min(0.0).sqrt()
+    correlations = _safe_ratio(uv - mean_u * mean_v, spread).clamp(0.0, 1.0)
+    return tuple(quantile_interval(column, 0.95) for column in correlations.T)
 
 
 def _null_correlations(

@@ -7,7 +7,7 @@
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const narrow = matchMedia("(max-width: 52rem)");
   const print = matchMedia("print");
-  const SLOTS = 8, CONTROLS = 6;
+  const SLOTS = 8, CONTROLS = 6, PAPER_WIDTH = 680;
   const described = new Map(plots.map((plot) => [plot, JSON.parse(document.getElementById("plot-" + plot.dataset.figure).textContent)]));
 
   const palette = () => {
@@ -53,26 +53,33 @@
     }));
     painted.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", xref: "container", y: 1, yanchor: "top", yref: "container", font: { color: tone("ink"), size: 12 } };
     painted.margin = { ...(small ? { l: 52, r: 10, b: 48 } : { l: 62, r: 14, b: 52 }), t: (stacked ? 49 : 34) + room };
+    painted.width = width;
     painted.height = place.height + painted.margin.t + painted.margin.b;
     return painted;
   };
 
-  const drawOne = (plot, tone, small, room) => {
+  const rooms = new Map();  // the height that each legend took when it was last drawn
+  const drawOne = (plot, tone, small) => {
     const { data, layout } = described.get(plot);
-    const painted = paintLayout(layout, tone, small, room, plot.clientWidth);
+    const room = rooms.get(plot) ?? 29;
+    // On paper the page is laid out only after this has run, so the width cannot be asked for.
+    const painted = paintLayout(layout, tone, small, room, print.matches ? PAPER_WIDTH : plot.clientWidth);
     Plotly.react(plot, data.map((trace) => paintTrace(trace, tone)), painted, {
       displaylogo: false, displayModeBar: small ? false : "hover", modeBarButtons: [["zoom2d", "resetScale2d", "toImage"]],
       toImageButtonOptions: { format: "svg", filename: plot.dataset.figure },
     });
+    const legend = plot.querySelector(".legend");
+    const taken = legend ? Math.ceil(legend.getBoundingClientRect().height) : 0;
+    rooms.set(plot, taken);
+    return taken === room;
   };
   const draw = () => {
     const tone = palette();
+    const small = narrow.matches && !print.matches;
     for (const plot of plots) {
       try {
-        drawOne(plot, tone, narrow.matches, 0);
-        // How many lines the legend takes is known only once it is drawn: the panels then move below it.
-        const legend = plot.querySelector(".legend");
-        if (legend) drawOne(plot, tone, narrow.matches, Math.ceil(legend.getBoundingClientRect().height));
+        // How many lines a legend takes is known only once it is drawn: where it is not as expected, the panels move.
+        if (!drawOne(plot, tone, small)) drawOne(plot, tone, small);
       } catch (error) {
         // One figure that cannot be drawn must not take the others along.
         console.error(plot.dataset.figure, error);

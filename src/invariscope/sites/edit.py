@@ -60,14 +60,15 @@ def edit_site(
     Args:
         model: any module.
         site: its name, see :mod:`invariscope.sites.names`.
-        function: rows [n, D] to rows [n, D]; its result takes the rows' type and device.
+        function: rows [n, D] to rows [n, D]; its result takes the rows' type and device. It gets a copy, so it may work in place.
         positions: which tokens; in unpadded coordinates.
         valid: True on real tokens, [B, T]; None: the model's ``attention_mask`` where it is called with one, else all.
 
     Raises:
         UnknownNameError: for a site that the model does not have.
+        CompiledModelError: for a compiled model, on which nothing would be edited.
         PositionError: where the positions select nothing or padding.
-        ShapeError: where ``function`` changes the shape of the rows.
+        ShapeError: where ``function`` changes the shape of the rows, or ``valid`` does not fit the site's tensor.
         NoForwardError: on leaving, where no forward reached the site (unless another error is under way).
     """
     resolved = resolve_site(model, site)
@@ -76,7 +77,8 @@ def edit_site(
     def edit(tensor: Tensor) -> Tensor:
         index = validity.select(positions, resolved, tensor)
         rows = gather_rows(resolved, tensor, index)
-        edited = function(rows)
+        # In the rows themselves, an edit in place would change the model's own tensor and seem to change nothing.
+        edited = function(rows.clone())
         if not isinstance(edited, Tensor) or edited.shape != rows.shape:
             given = list(edited.shape) if isinstance(edited, Tensor) else type(edited).__name__
             raise ShapeError(
@@ -84,10 +86,11 @@ def edit_site(
                 expected="rows of the same shape",
                 do="return one edited row for each row",
             )
-        edited = edited.to(device=rows.device, dtype=rows.dtype)
+        # A copy: the model may go on in place, and the caller's tensor is the caller's.
+        edited = edited.to(device=rows.device, dtype=rows.dtype, copy=True)
         report.forwards += 1
         report.num_positions += len(index)
-        change = (edited.detach() - rows.detach()).flatten(1).float()
+        change = (edited.detach().double() - rows.detach().double()).flatten(1)
         report.total_change += float(torch.linalg.vector_norm(change, dim=1).sum())
         return scatter_rows(resolved, tensor, index, edited)
 

@@ -1,7 +1,19 @@
-"""The one mechanism by which sites are read and replaced: plain forward hooks, ours only, removed whatever happens."""
+"""The one mechanism by which sites are read and replaced: plain forward hooks, ours only, removed whatever happens.
+
+PyTorch calls a forward hook with what a module gave and lets it return something else; reading, editing and differentiating
+are three callbacks on that. Nothing here keeps a tensor.
+
+>>> import torch
+>>> from invariscope.sites.names import resolve_site
+>>> model = nn.Sequential(nn.Identity(), nn.ReLU())
+>>> with hook_site(resolve_site(model, "module:0"), lambda tensor: -tensor):
+...     model(torch.tensor([[1.0, -2.0]])).tolist()
+[[0.0, 2.0]]
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -26,9 +38,14 @@ def hook_site(site: Site, callback: Callable[[Tensor], Tensor | None]) -> Iterat
     """
 
     def after(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
-        in_tuple = isinstance(output, tuple)
-        replaced = callback(_check_tensor(site, output[0] if in_tuple else output))
-        return (replaced, *output[1:]) if in_tuple and replaced is not None else replaced
+        if not isinstance(output, tuple):
+            return callback(_check_tensor(site, output))
+        replaced = callback(_check_tensor(site, output[0] if output else None))
+        if replaced is None:
+            return None
+        entries = (replaced, *output[1:])
+        # A named tuple takes its entries one by one.
+        return type(output)(*entries) if hasattr(output, "_fields") else entries
 
     def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for index, value in enumerate(args):
@@ -52,7 +69,10 @@ def hook_site(site: Site, callback: Callable[[Tensor], Tensor | None]) -> Iterat
 
 
 class Validity:
-    """Which tokens of the forward under way are real: what the caller said, else the model's own ``attention_mask``."""
+    """Which tokens of the forward under way are real: what the caller said, else the model's own ``attention_mask``.
+
+    Only a mask [B, T] says so; one of another shape (a mask of queries against keys) is none, and then all tokens are real.
+    """
 
     def __init__(self, given: Bool[Tensor, "B T"] | None) -> None:
         self.given = given
@@ -62,25 +82,35 @@ class Validity:
         """Padded (b, t) indices of the selected tokens of ``tensor``."""
         shape = (tensor.shape[0], 1 if tensor.ndim == 2 else tensor.shape[site.token_axis])
         valid = self.given if self.given is not None else self.seen
+        if valid is not None and tensor.ndim == 2 and valid.ndim == 2 and len(valid) == len(tensor):
+            # One entry a sequence: real where anything in it is.
+            valid = valid.any(1, keepdim=True)
         if valid is not None and tuple(valid.shape) != shape:
-            if self.given is not None:
+            if self.given is not None or len(valid) != len(tensor):
                 raise ShapeError(
-                    f"valid of shape {list(valid.shape)} at {site.name!r} with {shape[0]} rows and {shape[1]} tokens",
+                    f"{'valid' if self.given is not None else 'an attention_mask'} of shape {list(valid.shape)} "
+                    f"at {site.name!r} with {shape[0]} rows and {shape[1]} tokens",
                     expected=f"{list(shape)}",
-                    do="give the validity of this batch, or read a site that has one entry a token",
+                    do="give the validity of this batch, or choose a site that has one entry a token",
                 )
             valid = None
-        return select_positions(positions, valid=None if valid is None else valid.to(tensor.device), shape=shape)
+        return select_positions(positions, valid=valid, shape=shape, device=tensor.device)
 
 
 @contextmanager
-def watch_validity(model: nn.Module, valid: Bool[Tensor, "B T"] | None) -> Iterator[Validity]:
-    """Follow which tokens are real while ``model`` is called."""
+def watch_validity(
+    model: nn.Module, valid: Bool[Tensor, "B T"] | None, *, on_forward: Callable[[], None] = lambda: None
+) -> Iterator[Validity]:
+    """Follow which tokens are real while ``model`` is called; ``on_forward`` is called at the start of each forward."""
     validity = Validity(valid)
 
     def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         mask = kwargs.get("attention_mask")
+        if mask is None and len(args) > 1:
+            named = dict(zip(inspect.signature(module.forward).parameters, args, strict=False))
+            mask = named.get("attention_mask")
         validity.seen = mask.bool() if isinstance(mask, Tensor) and mask.ndim == 2 else None
+        on_forward()
 
     handle = model.register_forward_pre_hook(before, with_kwargs=True)
     try:
@@ -90,10 +120,13 @@ def watch_validity(model: nn.Module, valid: Bool[Tensor, "B T"] | None) -> Itera
 
 
 def gather_rows(site: Site, tensor: Tensor, index: Selection) -> Tensor:
-    """Rows [n, ...] of a site's tensor at padded (b, t) indices; a tensor [B, D] has one row a sequence."""
+    """Rows [n, ...] of a site's tensor at padded (b, t) indices; a tensor [B, D] has one row a sequence.
+
+    They may share the tensor's memory: copy them before they are kept or handed out.
+    """
+    b, t = index.to(tensor.device).unbind(1)
     if tensor.ndim == 2:
-        return tensor[index[:, 0]]
-    b, t = index.unbind(1)
+        return tensor[b]
     by_token = tensor.movedim(site.token_axis, 1)
     if len(index) == by_token.shape[0] * by_token.shape[1]:
         return by_token.flatten(0, 1)
@@ -102,9 +135,9 @@ def gather_rows(site: Site, tensor: Tensor, index: Selection) -> Tensor:
 
 def scatter_rows(site: Site, tensor: Tensor, index: Selection, rows: Tensor) -> Tensor:
     """A copy of ``tensor`` whose rows at ``index`` are ``rows``; differentiable in both."""
+    b, t = index.to(tensor.device).unbind(1)
     if tensor.ndim == 2:
-        return tensor.index_put((index[:, 0],), rows)
-    b, t = index.unbind(1)
+        return tensor.index_put((b,), rows)
     by_token = tensor.movedim(site.token_axis, 1)
     if len(index) == by_token.shape[0] * by_token.shape[1]:
         return rows.reshape(by_token.shape).movedim(1, site.token_axis)

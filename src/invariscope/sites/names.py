@@ -10,14 +10,15 @@ submodule, the side of it (its output or its input) and, for tuples, an index. A
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 from torch import nn
 
-from invariscope.errors import CompiledModelError, unknown_name
+from invariscope.errors import CompiledModelError, UnknownNameError, nearest_names, unknown_name
 
-__all__ = ["Site", "list_sites", "refuse_compiled", "resolve_site"]
+__all__ = ["Site", "list_sites", "refuse_compiled", "resolve_site", "resolve_sites"]
 
 
 @runtime_checkable
@@ -37,7 +38,7 @@ class Site:
         name: the site's name.
         module: the submodule that is hooked.
         side: whether its output or its first tensor input is meant.
-        token_axis: the axis of tokens; axis 0 is the batch.
+        token_axis: the axis of tokens in a tensor of three axes or more; axis 0 is the batch. [B, D] has one entry a sequence.
         token_local: True where nothing above the site mixes tokens, so that the gradient of the outputs at one token reaches
             the site at that token only.
     """
@@ -70,7 +71,8 @@ def resolve_site(model: nn.Module, name: str) -> Site:
     refuse_compiled(model)
     if name.startswith("module:"):
         dotted, _, side = name.removeprefix("module:").partition(":")
-        modules = dict(model.named_modules())
+        # A module that is used under two names has two names here too.
+        modules = dict(model.named_modules(remove_duplicate=False))
         if dotted not in modules or not dotted or side not in ("", "in"):
             raise unknown_name("site", name, [f"module:{module}" for module in modules if module])
         return Site(name=name, module=modules[dotted], side="in" if side else "out")
@@ -89,6 +91,20 @@ def resolve_site(model: nn.Module, name: str) -> Site:
     )
 
 
+def resolve_sites(model: nn.Module, names: Sequence[str] | str) -> list[Site]:
+    """Find every one of ``names`` in ``model``, each once, in the given order; a single name is a list of one.
+
+    Raises:
+        UnknownNameError: where there is no name at all, or as :func:`resolve_site` does.
+        CompiledModelError: for a compiled model.
+    """
+    names = [names] if isinstance(names, str) else list(dict.fromkeys(names))
+    if not names:
+        some = ", ".join(nearest_names("resid_post", list_sites(model)))
+        raise UnknownNameError("no site", expected="the name of at least one", do=f"name sites of this model, such as {some}")
+    return [resolve_site(model, name) for name in names]
+
+
 def refuse_compiled(model: nn.Module) -> None:
     """Raise where ``model`` or a part of it is compiled.
 
@@ -96,10 +112,26 @@ def refuse_compiled(model: nn.Module) -> None:
         CompiledModelError: a compiled module runs without its hooks, so a read or an edit would do nothing, silently.
     """
     for name, module in model.named_modules():
-        # torch.compile(module) wraps it (_orig_mod); module.compile() replaces its call.
-        if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None:
+        advice = _plain_again(module, name)
+        if advice:
             raise CompiledModelError(
                 f"{type(model).__name__} whose module {name or 'itself'!r} is compiled",
                 expected="a plain module: compiled ones drop hooks silently",
-                do="pass the module as it was before torch.compile (model._orig_mod)",
+                do=advice,
             )
+
+
+def _plain_again(module: nn.Module, name: str) -> str:
+    """How to get the plain module back; empty where it is plain. There are three ways to compile, and each has its own."""
+    if hasattr(module, "_orig_mod"):
+        if not name:
+            return "pass the module as it was before torch.compile (model._orig_mod)"
+        back = f"model.set_submodule({name!r}, model.get_submodule({name!r})._orig_mod)"
+        return f"put the module as it was before torch.compile back: {back}"
+    if getattr(module, "_compiled_call_impl", None) is not None:
+        return "pass copy.deepcopy(model), which is plain, or build the model anew without calling compile() on this module"
+    forward = module.forward
+    # torch.compiler.disable leaves the same mark on what it keeps plain, and one of its own.
+    if hasattr(forward, "_torchdynamo_orig_callable") and not getattr(forward, "_torchdynamo_disable", False):
+        return "put this module's forward as it was before torch.compile back"
+    return ""

@@ -5,7 +5,7 @@ tokens) and :class:`margin` (one token set against another). The choice is part 
 
 >>> import torch
 >>> objective = margin(positive=[1], negative=[0])
->>> objective(torch.tensor([[2.0, 5.0, 0.0]]), None)
+>>> objective(torch.tensor([[2.0, 5.0, 0.0]]))
 tensor([[3.]])
 """
 
@@ -50,6 +50,10 @@ class logits:  # noqa: N801 (reads as the function that it replaces: iv.logits()
         tokens: token ids; None: all of them.
         normalise: ``log_softmax`` (log-probabilities), ``centred`` (minus their mean) or ``raw``. With ``raw`` the shift of all
             logits together counts as a task direction although no prediction depends on it: a warning says so.
+
+    Raises:
+        ObjectiveError: where ``tokens`` is empty or names one twice; when called, for ids outside the vocabulary.
+        UnknownNameError: for another ``normalise``.
     """
 
     def __init__(self, tokens: Sequence[int] | None = None, normalise: Normalise = "log_softmax") -> None:
@@ -60,9 +64,15 @@ class logits:  # noqa: N801 (reads as the function that it replaces: iv.logits()
                 "logits(normalise='raw'): the shift of all logits together counts as a direction although softmax ignores it",
                 stacklevel=2,
             )
-        self.tokens = None if tokens is None else list(tokens)
+        self.tokens = None if tokens is None else [int(token) for token in tokens]
+        if self.tokens is not None and (not self.tokens or len(set(self.tokens)) != len(self.tokens)):
+            raise ObjectiveError(
+                f"logits of tokens {self.tokens}",
+                expected="at least one token id, each once",
+                do="give the ids of the tokens that matter, or None for all of them",
+            )
         self.normalise = normalise
-        self.num_outputs = 0 if tokens is None else len(self.tokens or ())
+        self.num_outputs = 0 if self.tokens is None else len(self.tokens)
         self.name = f"logits[{'all' if self.tokens is None else ','.join(map(str, self.tokens))}; {normalise}]"
 
     def __call__(self, logits: Float[Tensor, "n V"], rows: Rows | None = None) -> Float[Tensor, "n K"]:
@@ -78,8 +88,12 @@ class margin:  # noqa: N801 (reads as the function that it replaces: iv.margin(.
     """One token set against another: reduce(logits of ``positive``) - reduce(logits of ``negative``); K = 1.
 
     Args:
-        positive, negative: token ids.
+        positive, negative: token ids, at least one on each side, none on both, each once.
         reduce: ``logsumexp`` (log of the summed probability) or ``sum``.
+
+    Raises:
+        ObjectiveError: where the two sets are not such; when called, for ids outside the vocabulary.
+        UnknownNameError: for another ``reduce``.
     """
 
     num_outputs = 1
@@ -87,16 +101,18 @@ class margin:  # noqa: N801 (reads as the function that it replaces: iv.margin(.
     def __init__(
         self, *, positive: Sequence[int], negative: Sequence[int], reduce: Literal["logsumexp", "sum"] = "logsumexp"
     ) -> None:
-        if not len(positive) or not len(negative) or set(positive) & set(negative):
+        self.positive, self.negative = [int(token) for token in positive], [int(token) for token in negative]
+        tokens = self.positive + self.negative
+        if not self.positive or not self.negative or len(set(tokens)) != len(tokens):
             raise ObjectiveError(
-                f"margin of tokens {list(positive)} against {list(negative)}",
+                f"margin of tokens {self.positive} against {self.negative}",
                 expected="two token sets, neither empty, with nothing in common",
                 do="give the ids of the answers as positive and of the foils as negative",
             )
         if reduce not in ("logsumexp", "sum"):
             raise unknown_name("reduce", str(reduce), ("logsumexp", "sum"))
-        self.positive, self.negative, self.reduce = list(positive), list(negative), reduce
-        self.name = f"margin[{','.join(map(str, positive))} - {','.join(map(str, negative))}; {reduce}]"
+        self.reduce = reduce
+        self.name = f"margin[{','.join(map(str, self.positive))} - {','.join(map(str, self.negative))}; {reduce}]"
 
     def __call__(self, logits: Float[Tensor, "n V"], rows: Rows | None = None) -> Float[Tensor, "n 1"]:
         """The margin of each row."""
@@ -134,8 +150,9 @@ def output_logits(output: Any, logits_of: LogitsOf | None = None) -> Float[Tenso
 
 def logits_at(logits: Tensor, index: Tensor) -> Float[Tensor, "n V"]:
     """Rows of the logits at padded (b, t) indices; logits [B, V] have one row a sequence."""
+    b, t = index.to(logits.device).unbind(1)
     if logits.ndim == 2:
-        return logits[index[:, 0]]
+        return logits[b]
     if len(index) == logits.shape[0] * logits.shape[1]:
         return logits.flatten(0, 1)
-    return logits[index[:, 0], index[:, 1]]
+    return logits[b, t]

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from invariscope.errors import NoForwardError, unknown_name
 from invariscope.positions import Positions
 from invariscope.sites.hooks import Selection, Validity, gather_rows, hook_site, watch_validity
-from invariscope.sites.names import Site, resolve_site
+from invariscope.sites.names import Site, resolve_sites
 
 __all__ = ["SeenSites", "read_sites"]
 
@@ -55,11 +55,16 @@ class SeenSites:
     def _record(self, site: Site, rows: Tensor, index: Selection) -> None:
         self._rows[site.name], self._index[site.name] = rows, index
 
+    def _forget(self) -> None:
+        # A site that a forward does not reach must not show the rows of the one before.
+        self._rows.clear()
+        self._index.clear()
+
 
 @contextmanager
 def read_sites(
     model: nn.Module,
-    sites: Sequence[str],
+    sites: Sequence[str] | str,
     *,
     positions: Positions = "all",
     valid: Bool[Tensor, "B T"] | None = None,
@@ -70,36 +75,35 @@ def read_sites(
     """Read ``sites`` at ``positions`` on every forward of ``model`` inside the context; the last forward's rows remain.
 
     Args:
-        model: any module.
+        model: any module. A part that one forward calls several times shows its last call.
         sites: names, see :mod:`invariscope.sites.names`.
         positions: which tokens; in unpadded coordinates.
         valid: True on real tokens, [B, T]; None: the model's ``attention_mask`` where it is called with one, else all.
-        gradients: keep the graph; otherwise rows are detached copies.
+        gradients: keep the graph. Rows are copies either way, and detached unless asked for.
         device, dtype: where and as what the rows are kept; None: as they are.
 
     Raises:
-        UnknownNameError: for a site that the model does not have.
+        UnknownNameError: for a site that the model does not have, or for none at all.
+        CompiledModelError: for a compiled model, on which nothing would be read.
+        ShapeError: where ``valid`` or the ``attention_mask`` does not fit the site's tensor.
         NoForwardError: on ``seen[site]`` where no forward reached the site.
         PositionError: where the positions select nothing or padding.
     """
-    if isinstance(sites, str):
-        sites = [sites]
-    resolved = [resolve_site(model, name) for name in sites]
-    seen = SeenSites(sites)
+    resolved = resolve_sites(model, sites)
+    seen = SeenSites([site.name for site in resolved])
 
-    def reader(site: Site, validity: Validity) -> object:
+    def reader(site: Site, validity: Validity) -> Callable[[Tensor], None]:
         def read(tensor: Tensor) -> None:
             index = validity.select(positions, site, tensor)
             rows = gather_rows(site, tensor, index)
-            if not gradients:
-                # A view of the whole tensor would keep all of it alive.
-                rows = rows.detach().clone()
+            # A view would keep the whole tensor alive, and would change with what is done in place to either.
+            rows = (rows if gradients else rows.detach()).clone()
             seen._record(site, rows.to(device=device, dtype=dtype), index)
 
         return read
 
     with ExitStack() as stack:
-        validity = stack.enter_context(watch_validity(model, valid))
+        validity = stack.enter_context(watch_validity(model, valid, on_forward=seen._forget))
         for site in resolved:
-            stack.enter_context(hook_site(site, reader(site, validity)))  # pyright: ignore[reportArgumentType]
+            stack.enter_context(hook_site(site, reader(site, validity)))
         yield seen

@@ -58,7 +58,7 @@ def from_json_record(kind: type[Record], values: Any, *, base: Record | None = N
     for name, value in values.items():
         if name not in known:
             raise unknown_name(f"field of {kind.__name__}", str(name), known)
-        inner = None if base is None else getattr(base, name)
+        inner = _default(fields[known.index(name)]) if base is None else getattr(base, name)
         given[name] = _value(f"{kind.__name__}.{name}", value, hints[name], inner)
     if base is not None:
         return dataclasses.replace(typing.cast(Any, base), **given)
@@ -68,6 +68,12 @@ def from_json_record(kind: type[Record], values: Any, *, base: Record | None = N
             f"{kind.__name__} without {', '.join(missing)}", expected="a value for every field without a default", do="add them"
         )
     return kind(**given)
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    """What a partly given inner record is completed from: the field's own default, which may differ from its class's."""
+    value = field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
+    return value if dataclasses.is_dataclass(value) and not isinstance(value, type) else None
 
 
 def _has_no_default(field: dataclasses.Field[Any]) -> bool:
@@ -99,8 +105,10 @@ def _convert(name: str, value: Any, hint: Any, base: Any = None) -> Any:
     if origin is tuple:
         return _convert_tuple(name, value, options)
     if origin in (dict, Mapping):
-        items = {key: _convert(name, item, options[1]) for key, item in value.items()} if isinstance(value, Mapping) else _WRONG
-        return _WRONG if items is _WRONG or any(item is _WRONG for item in items.values()) else items
+        if not isinstance(value, Mapping):
+            return _WRONG
+        items = {key: _convert(name, item, options[1]) for key, item in value.items()}
+        return _WRONG if any(item is _WRONG for item in items.values()) else items
     if hint is type(None):
         return None if value is None else _WRONG
     if hint is float and isinstance(value, int) and not isinstance(value, bool):

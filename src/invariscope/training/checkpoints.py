@@ -3,6 +3,13 @@
 ``checkpoints/step-00001200.safetensors`` holds weights alone, for whoever reads a series. ``state.safetensors`` holds weights,
 optimiser and step of the last checkpoint, replaced atomically after it: whichever moment a kill strikes, one whole state is
 there. There is no random state to keep: every batch is a function of (seed, step).
+
+>>> import tempfile
+>>> config = TransformerConfig(vocab_size=2, context_length=4, width=8, num_heads=2, mlp_width=8)
+>>> path = checkpoint_path(Path(tempfile.mkdtemp()), 1200)
+>>> save_weights(path, Transformer(config, generator=torch.Generator().manual_seed(0)), step=1200)
+>>> path.name, load_model(path).config == config
+('step-00001200.safetensors', True)
 """
 
 from __future__ import annotations
@@ -57,7 +64,7 @@ def load_model(path: Path | str) -> Transformer:
         CheckpointError: where weights and configuration do not fit each other.
     """
     tensors, metadata = load_tensors(Path(path), kind=WEIGHTS)
-    config = from_json_record(TransformerConfig, metadata["model"])
+    config = from_json_record(TransformerConfig, _entry(metadata, "model", path))
     # The initial weights are replaced at once; any generator does.
     model = Transformer(config, generator=torch.Generator().manual_seed(0))
     load_weights(model, tensors, str(path))
@@ -111,4 +118,10 @@ def load_state(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -
         if not state:
             raise CheckpointError(f"{path}: no optimiser state for {name}", expected="one for each weight", do="train anew")
         optimiser.state[parameter] = state
-    return metadata["step"], metadata["losses"]
+    return _entry(metadata, "step", path), _entry(metadata, "losses", path)
+
+
+def _entry(metadata: Mapping[str, Any], name: str, path: Path | str) -> Any:
+    if name not in metadata:
+        raise CheckpointError(f"{path}, which does not say its {name}", expected="a file of this version", do="train anew")
+    return metadata[name]

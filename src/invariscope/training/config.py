@@ -3,8 +3,8 @@
 The learning rate is a function of the step alone, so a resumed run continues as if it had never stopped.
 
 >>> config = TrainConfig(steps=100, learning_rate=1.0, warmup_steps=10, schedule="cosine", final_share=0.0)
->>> [round(learning_rate_at(config, step), 3) for step in (0, 9, 55, 99)]
-[0.1, 1.0, 0.495, 0.0]
+>>> [round(learning_rate_at(config, step), 3) for step in (0, 9, 54, 99)]
+[0.1, 1.0, 0.5, 0.0]
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from invariscope.errors import ConfigError, unknown_name
+from invariscope.positions import Positions, describe_positions
 
 __all__ = ["TrainConfig", "learning_rate_at", "resolve_forward"]
 
@@ -57,12 +58,16 @@ class TrainConfig:
     forward: Forward = "auto"
 
     def __post_init__(self) -> None:
-        for name, low in (("steps", 1), ("batch_size", 1), ("eval_sequences", 1)):
-            _check(name, getattr(self, name), getattr(self, name) >= low, f"at least {low}")
-        for name in ("learning_rate", "weight_decay", "warmup_steps", "eval_every", "checkpoint_every"):
-            _check(name, getattr(self, name), getattr(self, name) >= 0, "at least 0")
+        least = {"steps": 1, "batch_size": 1, "eval_sequences": 1, "warmup_steps": 0, "eval_every": 0, "checkpoint_every": 0}
+        for name, low in least.items():
+            value = getattr(self, name)
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            _check(name, value, whole and value >= low, f"a whole number of at least {low}")
+        for name in ("learning_rate", "weight_decay"):
+            _check(name, getattr(self, name), 0 <= getattr(self, name) < math.inf, "a finite number of at least 0")
         _check("final_share", self.final_share, 0 <= self.final_share <= 1, "from 0 to 1")
-        _check("betas", self.betas, all(0 <= beta < 1 for beta in self.betas), "two numbers from 0 to below 1")
+        two = len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas)
+        _check("betas", self.betas, two, "two numbers from 0 to below 1")
         if self.schedule not in ("constant", "cosine", "linear"):
             raise unknown_name("schedule", str(self.schedule), ("constant", "cosine", "linear"))
         if self.forward not in ("auto", "plain", "last"):
@@ -75,7 +80,16 @@ def _check(name: str, value: object, good: bool, expected: str) -> None:
 
 
 def learning_rate_at(config: TrainConfig, step: int) -> float:
-    """The learning rate of ``step`` (from 0)."""
+    """The learning rate of ``step``, a function of nothing else.
+
+    With s = ``step``, W warm-up steps, S steps in all, f = ``final_share`` and p = (s - W + 1) / (S - W):
+
+        s < W: lr (s + 1) / W        after: lr (f + (1 - f) g(p)),  g = (1 + cos πp) / 2, 1 - p, or 1 throughout
+
+    Args:
+        config: the training.
+        step: counted from 0; the last one is ``config.steps - 1``, at which p = 1.
+    """
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / config.warmup_steps
     if config.schedule == "constant":
@@ -85,7 +99,7 @@ def learning_rate_at(config: TrainConfig, step: int) -> float:
     return config.learning_rate * (config.final_share + (1 - config.final_share) * fall)
 
 
-def resolve_forward(forward: Forward, loss_positions: object) -> Literal["plain", "last"]:
+def resolve_forward(forward: Forward, loss_positions: Positions) -> Literal["plain", "last"]:
     """What ``auto`` means for a task whose loss is read at ``loss_positions``; a pure function of the configuration.
 
     Raises:
@@ -94,7 +108,7 @@ def resolve_forward(forward: Forward, loss_positions: object) -> Literal["plain"
     only_last = isinstance(loss_positions, str) and loss_positions == "last"
     if forward == "last" and not only_last:
         raise ConfigError(
-            f"forward = 'last' for a loss at {loss_positions!r}",
+            f"forward = 'last' for a loss at {describe_positions(loss_positions)!r}",
             expected="a task whose loss reads the last token",
             do="use 'plain'",
         )

@@ -2,6 +2,14 @@
 
 A line is written whole and flushed. A run that resumes at step s first cuts the file to the lines up to s, so that the lines
 after it are written once, whoever was killed when.
+
+>>> import tempfile
+>>> path = Path(tempfile.mkdtemp()) / "metrics.jsonl"
+>>> log = EventLog(path, resume_step=None)
+>>> log.write({"step": 50, "train_loss": 1.25})
+>>> log.close()
+>>> read_events(path)
+[{'step': 50, 'train_loss': 1.25}]
 """
 
 from __future__ import annotations
@@ -11,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from invariscope.errors import ForeignFileError
-from invariscope.storage.atomic import write_text
+from invariscope.storage.atomic import dump_json, write_text
 
 __all__ = ["EventLog", "read_events"]
 
@@ -31,7 +39,11 @@ class EventLog:
         self._file = path.open("a", encoding="utf-8")
 
     def write(self, event: dict[str, Any]) -> None:
-        """Add one event; it must have a ``step``."""
+        """Add one event; it must have a ``step``.
+
+        Raises:
+            NonFiniteError: for NaN and infinity, which JSON does not have; nothing is then written.
+        """
         assert "step" in event, event
         self._file.write(_line(event))
         self._file.flush()
@@ -42,7 +54,7 @@ class EventLog:
 
 
 def _line(event: dict[str, Any]) -> str:
-    return json.dumps(event, allow_nan=False) + "\n"
+    return dump_json(event, what=f"the event of step {event['step']}") + "\n"
 
 
 def read_events(path: Path, *, whole_lines_only: bool = False) -> list[dict[str, Any]]:
@@ -65,12 +77,13 @@ def read_events(path: Path, *, whole_lines_only: bool = False) -> list[dict[str,
             break
         try:
             event = json.loads(line)
-            int(event["step"])
-        except (ValueError, TypeError, KeyError) as error:
+        except ValueError:
+            event = None
+        if not isinstance(event, dict) or not isinstance(event.get("step"), int):
             raise ForeignFileError(
                 f"line {number} of {path}: {line[:60]!r}",
                 expected="a JSON object with a step",
                 do="delete the run and train anew",
-            ) from error
+            )
         events.append(event)
     return events

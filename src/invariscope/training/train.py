@@ -6,7 +6,8 @@ checkpoints and weights of a resumed run are those of an uninterrupted one, bit 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from torch import Tensor
 from invariscope.batch import Batch
 from invariscope.errors import ConfigError, NonFiniteError
 from invariscope.models import Transformer, TransformerConfig
-from invariscope.numerics.scores import accuracy_rows, cross_entropy_rows
+from invariscope.numerics.scores import accuracy_rows, cross_entropy_rows, divergence_rows
 from invariscope.positions import rows_of, select_positions
 from invariscope.tasks.task import SampledBatches, Task, derive_seed
 from invariscope.training.checkpoints import checkpoint_path, load_state, save_state, save_weights
@@ -48,7 +49,7 @@ def train_in_folder(
         on_step: called with the number of finished steps.
 
     Raises:
-        ConfigError: where the model does not fit the task.
+        ConfigError: where the model does not fit the task, or the task's batches do not fit the forward.
         NonFiniteError: where the training diverges, naming the step.
         CheckpointError, ForeignFileError: where the folder's state belongs to another model or is damaged.
     """
@@ -102,20 +103,35 @@ def _step(model: Transformer, optimiser: torch.optim.Optimizer, batch: Batch, ta
     logits, targets = _loss_rows(model, batch, task, forward)
     loss = F.cross_entropy(logits, targets)
     value = float(loss.detach())
-    if value != value or value in (float("inf"), float("-inf")):
-        raise NonFiniteError(
-            f"the loss of step {step}, which is {value}",
-            expected="a finite loss: the training diverged",
-            do="lower learning_rate, or lengthen warmup_steps",
-        )
+    _check_loss(value, f"the loss of step {step}")
     loss.backward()
     optimiser.step()
     return value
 
 
+def _check_loss(value: float, name: str) -> None:
+    if not math.isfinite(value):
+        raise NonFiniteError(
+            f"{name}, which is {value}",
+            expected="a finite loss: the training diverged",
+            do="lower learning_rate, or lengthen warmup_steps",
+        )
+
+
 def _loss_rows(model: Transformer, batch: Batch, task: Task, forward: str) -> tuple[Tensor, Tensor]:
-    assert batch.targets is not None, f"task {task.name!r} gives no targets to train on"
+    if batch.targets is None:
+        raise ConfigError(
+            f"batches of the task {task.name!r} without targets",
+            expected="the answer at every loss position",
+            do="let task.sample fill Batch.targets",
+        )
     if forward == "last":
+        if batch.valid is not None and not bool(batch.valid[:, -1].all()):
+            raise ConfigError(
+                f"batches of the task {task.name!r} with padding on the right, trained by forward='last'",
+                expected="sequences that end at the last token, which is all that this forward computes",
+                do="use forward='plain', or pad on the left",
+            )
         return model.last_logits(batch.inputs["tokens"])[:, -1], batch.targets[:, -1]
     logits = model(**batch.inputs)
     if isinstance(task.loss_positions, str) and task.loss_positions == "all" and batch.valid is None:
@@ -130,31 +146,39 @@ def _evaluation(model: Transformer, task: Task, config: TrainConfig, seed: int, 
     pool = task.pools[:2][-1]
     size = min(EVALUATION_BATCH, config.eval_sequences)
     heldout = SampledBatches(task, config.eval_sequences, batch_size=size, seed=derive_seed(seed, "evaluation"), pool=pool)
-    cross_entropy, accuracy = evaluate(model, heldout, task)
+    scores = evaluate(model, heldout, task)
+    # The last update of all may be the one that diverges: no later step would notice.
+    _check_loss(scores["cross_entropy"], f"the held-out cross-entropy after {done} steps")
     return {
         "step": done,
         "train_loss": sum(losses) / len(losses),
-        "heldout_cross_entropy": cross_entropy,
-        "heldout_accuracy": accuracy,
+        **{f"heldout_{name}": value for name, value in scores.items()},
         "learning_rate": learning_rate_at(config, done - 1),
     }
 
 
-def evaluate(model: Transformer, batches: SampledBatches, task: Task) -> tuple[float, float]:
-    """Mean cross-entropy (nats) and accuracy at the task's loss positions, under the exact law where the task gives it."""
+def evaluate(model: Transformer, batches: Iterable[Batch], task: Task) -> dict[str, float]:
+    """Mean scores at the task's loss positions, under the exact law where the batches know it.
+
+    Returns:
+        ``cross_entropy`` in nats and ``accuracy``; with an exact law also ``divergence`` from it, in nats: how far the model is
+        from the best that any model can do on these very rows.
+    """
     training = model.training
     model.eval()
-    totals = torch.zeros(3, dtype=torch.float64)
+    totals: dict[str, float] = {}
+    num = 0
     with torch.no_grad():
         for batch in batches:
             index = select_positions(task.loss_positions, valid=batch.valid, shape=(batch.num_rows, batch.length))
             rows = rows_of(batch, index)
             logits = model(**batch.inputs)[index[:, 0], index[:, 1]]
-            scores = [
-                score(logits, targets=rows.targets, probabilities=rows.probabilities)
-                for score in (cross_entropy_rows, accuracy_rows)
-            ]
-            totals += torch.stack([scores[0].double().sum(), scores[1].double().sum(), torch.tensor(float(rows.num))])
+            answers = {"targets": rows.targets, "probabilities": rows.probabilities}
+            scores = {"cross_entropy": cross_entropy_rows(logits, **answers), "accuracy": accuracy_rows(logits, **answers)}
+            if rows.probabilities is not None:
+                scores["divergence"] = divergence_rows(logits, probabilities=rows.probabilities)
+            for name, values in scores.items():
+                totals[name] = totals.get(name, 0.0) + float(values.double().sum())
+            num += rows.num
     model.train(training)
-    cross_entropy, accuracy, num = totals.tolist()
-    return cross_entropy / num, accuracy / num
+    return {name: total / num for name, total in totals.items()}

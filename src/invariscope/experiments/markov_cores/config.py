@@ -47,6 +47,7 @@ class Config:
         extract_sequences: sequences behind each core.
         evaluate_sequences: held-out sequences behind each effect, similarity and transplant.
         operator_sequences: sequences behind each operator; at length 16, 20 000 of them are 300 000 transitions.
+        control_sequences: sequences behind the operators of controls, whose errors are a hundred times larger.
         num_random: random subspaces behind each random control.
     """
 
@@ -62,6 +63,7 @@ class Config:
     extract_sequences: int = 1024
     evaluate_sequences: int = 1024
     operator_sequences: int = 20_000
+    control_sequences: int = 4_000
     num_random: int = 8
 
     def arms(self) -> dict[str, ArmConfig]:

@@ -1,0 +1,223 @@
+"""The figures of ``markov-cores``: findings put into the forms of :mod:`invariscope.figures`; only percentages are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from invariscope.estimate import Estimate, Similarity
+from invariscope.experiments.markov_cores.config import Config
+from invariscope.experiments.markov_cores.findings import Findings, ModelFindings, SpectrumFindings
+from invariscope.figures import (
+    Ablation,
+    AblationBars,
+    Box,
+    Condition,
+    ConditionDots,
+    Eigenvalues,
+    Figure,
+    RankCurve,
+    RankSeries,
+    SimilarityBar,
+    SimilarityBars,
+    Spectrum,
+    TrainingCurve,
+    TrainingCurves,
+    draw_ablation_bars,
+    draw_condition_dots,
+    draw_eigenvalues,
+    draw_rank_curve,
+    draw_similarity_bars,
+    draw_training_curves,
+)
+
+__all__ = ["make_figures"]
+
+ARM_TITLES = {"real": "four states", "twelve": "twelve states", "rank_two": "rank-2 control"}
+WHERE = "after attention"
+
+
+def make_figures(config: Config, findings: Findings) -> list[Figure]:
+    """Every figure, in the order of the report."""
+    return [
+        _rank_curves(config, findings),
+        _ablations(config, findings),
+        _eigenvalues(config, findings),
+        _similarities(config, findings),
+        _transplants(config, findings),
+        _training(config, findings),
+    ]
+
+
+def _title(config: Config, arm: str) -> str:
+    return f"{ARM_TITLES[arm]} ({config.arms()[arm].chain})"
+
+
+def _percent(shares: Sequence[float]) -> tuple[float, ...]:
+    return tuple(100 * share for share in shares)
+
+
+def _rank_curves(config: Config, findings: Findings) -> Figure:
+    series = [
+        RankSeries(
+            panel=_title(config, model.arm),
+            name=f"seed {model.seed}",
+            keep_loss=_percent(model.resid_mid.curve.keep_loss()),
+            removed=_percent(model.resid_mid.curve.removed()),
+            singular_values=model.resid_mid.singular_values,
+            rank=model.resid_mid.sufficient,
+        )
+        for model in findings.models
+    ]
+    return draw_rank_curve(RankCurve(series=tuple(series), where=f"{WHERE}, oblique core"))
+
+
+def _ablations(config: Config, findings: Findings) -> Figure:
+    """The first seed of every arm: its table carries the numbers."""
+    first = [findings.of(arm)[0] for arm in config.arms()]
+    bars = [
+        Ablation(
+            panel=_title(config, model.arm),
+            edit=row.edit,
+            name="core" if row.name == "model" else row.name,
+            value=row.estimate.value,
+            low=row.estimate.low,
+            high=row.estimate.high,
+            role="core" if row.name in ("model", "core") else "control",
+        )
+        for model in first
+        for row in model.resid_mid.effects
+        if row.edit != "mean"
+    ]
+    chances = {_title(config, model.arm): model.resid_mid.curve.chance for model in first}
+    optima = {_title(config, model.arm): model.resid_mid.curve.full - model.divergence.value for model in first}
+    return draw_ablation_bars(
+        AblationBars(
+            bars=tuple(bars),
+            chance=chances,
+            optimum=optima,
+            intervals="error bars: 95\u00a0% bootstrap intervals over sequences, for random the range over "
+            f"{config.num_random} draws",
+            where=f"{WHERE}, first seed of each chain",
+        )
+    )
+
+
+def _values(pairs: Sequence[tuple[float, float]]) -> tuple[complex, ...]:
+    return tuple(complex(real, imaginary) for real, imaginary in pairs)
+
+
+def _eigenvalues(config: Config, findings: Findings) -> Figure:
+    spectra: list[Spectrum] = []
+    truth: dict[str, tuple[complex, ...]] = {}
+    for arm in ("real", "twelve"):
+        title = _title(config, arm)
+        models = [(model, model.spectrum) for model in findings.of(arm) if model.spectrum is not None]
+        spectra += [_fitted(title, model, spectrum) for model, spectrum in models]
+        _, spectrum = models[0]
+        spectra += [
+            Spectrum(panel=title, name=control.name, values=_values(control.eigenvalues), role="control")
+            for control in spectrum.controls
+        ]
+        truth[title] = _values(spectrum.expected)
+    return draw_eigenvalues(
+        Eigenvalues(
+            spectra=tuple(spectra),
+            truth=truth,
+            where=WHERE,
+            note="Four states: least squares on the core's coordinates; twelve: on the law read from the core. "
+            "Controls: first seed.",
+        )
+    )
+
+
+def _fitted(title: str, model: ModelFindings, spectrum: SpectrumFindings) -> Spectrum:
+    boxes = tuple(
+        Box(real_low=real_low, real_high=real_high, imag_low=imag_low, imag_high=imag_high)
+        for real_low, real_high, imag_low, imag_high in spectrum.intervals
+    )
+    return Spectrum(panel=title, name=f"seed {model.seed}", values=_values(spectrum.eigenvalues), intervals=boxes)
+
+
+def _similarities(config: Config, findings: Findings) -> Figure:
+    bars: list[SimilarityBar] = []
+    for pair in findings.pairs:
+        title = _title(config, pair.arm)
+        bars.append(_bar(title, f"seeds {pair.seeds[0]} and {pair.seeds[1]}", pair.cca, trained=True))
+    for arm in config.arms():
+        pair = next(pair for pair in findings.pairs if pair.arm == arm)
+        title = _title(config, arm)
+        bars += [
+            _bar(title, name, found, trained=False)
+            for name, found in (
+                ("untrained pair", pair.untrained),
+                ("trained with untrained", pair.mixed),
+                ("random subspaces", pair.random),
+            )
+        ]
+        if pair.within is not None and pair.within_untrained is not None:
+            within = f"{title}, within groups"
+            bars.append(_bar(within, f"seeds {pair.seeds[0]} and {pair.seeds[1]}", pair.within, trained=True))
+            bars.append(_bar(within, "untrained pair", pair.within_untrained, trained=False))
+    return draw_similarity_bars(
+        SimilarityBars(
+            bars=tuple(bars),
+            where=f"{WHERE}, adjoint cores of rank 3",
+            note="With four states any two codes in three dimensions agree: there it is no evidence. "
+            "Controls: first pair of seeds.",
+        )
+    )
+
+
+def _bar(panel: str, name: str, found: Similarity, *, trained: bool) -> SimilarityBar:
+    return SimilarityBar(
+        panel=panel,
+        name=name,
+        heldout=found.heldout_components,
+        fitted=found.components,
+        null=found.null_components,
+        role="core" if trained else "control",
+    )
+
+
+def _transplants(config: Config, findings: Findings) -> Figure:
+    dots: list[Condition] = []
+    for found in findings.transplants:
+        panel = f"seed {found.seeds[0]} into seed {found.seeds[1]}"
+        rows: dict[str, tuple[Estimate, bool]] = {
+            "the model itself (base)": (found.base, True),
+            "own core coordinates (ceiling)": (found.ceiling, True),
+            "the other seed's core": (found.donor, True),
+            "PCA into PCA": (found.pca, False),
+            "random subspace into core": (found.random, False),
+            "untrained model's core": (found.untrained, False),
+            "map fitted on shuffled pairs": (found.shuffled, False),
+            "random into random": (found.random_pair, False),
+            "scored by the recipient's law": (found.recipient, False),
+        }
+        dots += [
+            Condition(
+                panel=panel, name=name, value=value.value, low=value.low, high=value.high, role="core" if treated else "control"
+            )
+            for name, (value, treated) in rows.items()
+        ]
+    chance = config.task("twelve").chance().cross_entropy
+    return draw_condition_dots(
+        ConditionDots(
+            dots=tuple(dots),
+            references={"stationary law": chance},
+            title=f"One seed's core runs the other's model ({WHERE}, twelve states)",
+            caption="Exact cross-entropy, under the donor's law, of one seed's model on a recipient whose core coordinates were "
+            "replaced by the other seed's of a donor, mapped by one affine map fitted on other sequences. Filled: treatment and "
+            "bounds; open: controls. The last row scores the same run by the recipient's own law: high, as the core carries the "
+            "answer. 95\u00a0% bootstrap intervals over sequences are mostly smaller than the symbols.",
+        ),
+        name="transplant",
+    )
+
+
+def _training(config: Config, findings: Findings) -> Figure:
+    curves = tuple(
+        TrainingCurve(panel=_title(config, model.arm), name=f"seed {model.seed}", steps=model.steps, excess=model.curve)
+        for model in findings.models
+    )
+    return draw_training_curves(TrainingCurves(curves=curves, mark=0.003, mark_label="mark .003"))

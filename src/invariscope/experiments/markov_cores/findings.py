@@ -1,0 +1,202 @@
+"""Every number that the study measures, as records that cross between processes and are turned into claims and figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from invariscope.cores import RankCurve
+from invariscope.cores.validate import EffectRow
+from invariscope.estimate import Estimate, Similarity
+
+__all__ = [
+    "Findings",
+    "ModelFindings",
+    "PairFindings",
+    "SiteFindings",
+    "SpectrumControl",
+    "SpectrumFindings",
+    "TransplantFindings",
+    "UntrainedFindings",
+]
+
+Eigenvalue = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteFindings:
+    """One model at one site.
+
+    Args:
+        rank: of the cores tested: the number of directions that the chain's log-probabilities have.
+        singular_values: the leading ones of H Jᵀ, over the largest.
+        energy_99, energy_999, gap: what the rules that look at them say.
+        curve: the oblique core, exact cross-entropy.
+        sufficient, necessary: by the causal 2 % rule; None where no rank of the curve is.
+        keep_change: exact cross-entropy under keep minus that of the unedited model, paired, by projection.
+        removed: share of the way from the unedited model to the stationary law that removing the oblique core goes.
+        effects: the oblique core, and after attention its controls.
+    """
+
+    site: str
+    rank: int
+    singular_values: tuple[float, ...]
+    energy_99: int
+    energy_999: int
+    gap: int
+    curve: RankCurve
+    sufficient: int | None
+    necessary: int | None
+    keep_change: dict[str, Estimate]
+    removed: Estimate
+    effects: tuple[EffectRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpectrumControl:
+    """The operator fitted in something that should not know the chain.
+
+    Args:
+        name: ``untrained`` (the twin's core), ``random`` (subspaces of this model) or ``pca``.
+        errors: largest distance to the chain's eigenvalues, one a draw. eigenvalues: of the first draw.
+    """
+
+    name: str
+    errors: tuple[float, ...]
+    eigenvalues: tuple[Eigenvalue, ...]
+
+    @property
+    def error(self) -> float:
+        """Mean over draws."""
+        return sum(self.errors) / len(self.errors)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpectrumFindings:
+    """The operator in one model's adjoint core at resid_mid.
+
+    Args:
+        coordinates: what the claim is judged on: ``core`` (least squares on z) or ``law`` (on the law read from the core).
+        expected: the chain's eigenvalues of largest modulus, as many as the core has dimensions, (real, imaginary).
+        eigenvalues: fitted. intervals: (real low, real high, imaginary low, imaginary high) of each.
+        error: largest distance to the chain's eigenvalues.
+        core_error: the same by least squares on z, whatever the claim is judged on.
+        counts_error: the same of the transition counts of the same sequences: what sampling alone costs.
+        r2_heldout: of the fit. null_r2: the largest over shuffled pairs.
+        controls: the same measurement on nulls.
+    """
+
+    coordinates: str
+    expected: tuple[Eigenvalue, ...]
+    eigenvalues: tuple[Eigenvalue, ...]
+    intervals: tuple[tuple[float, float, float, float], ...]
+    error: Estimate
+    core_error: Estimate
+    counts_error: float
+    r2_heldout: Estimate
+    null_r2: float | None
+    controls: tuple[SpectrumControl, ...]
+
+    def control(self, name: str) -> SpectrumControl:
+        """The control called ``name``."""
+        return next(control for control in self.controls if control.name == name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UntrainedFindings:
+    """The untrained twin of a model. It is not better than chance, so causal rank rules do not apply to it.
+
+    Args:
+        divergence: from the exact law, nats.
+        energy_99, energy_999: what the energy rules say after attention.
+        final_norm_change: exact cross-entropy under keep of the oblique core before the unembedding, minus the unedited, nats.
+    """
+
+    divergence: Estimate
+    energy_99: int
+    energy_999: int
+    final_norm_change: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFindings:
+    """One trained model, and its untrained twin.
+
+    Args:
+        divergence: from the exact law, nats. chance: that of the best constant answer.
+        resid_mid: after attention. final_norm: before the unembedding.
+        spectrum: None in the rank-2 arm, whose spectrum is no claim.
+        steps, curve: evaluations over training, divergence in nats.
+    """
+
+    arm: str
+    seed: int
+    divergence: Estimate
+    chance: float
+    resid_mid: SiteFindings
+    final_norm: SiteFindings
+    spectrum: SpectrumFindings | None
+    steps: tuple[int, ...]
+    curve: tuple[float, ...]
+    untrained: UntrainedFindings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairFindings:
+    """Two seeds of one arm, adjoint cores at resid_mid, the same held-out inputs.
+
+    Args:
+        cca: of the two trained cores. untrained: of the untrained twins' cores. mixed: trained against untrained.
+        random: random subspaces of the two trained models.
+        within, within_untrained: cca after each row's group mean is taken out; None where states have no groups.
+        overlap: of the projectors. weight_cosine: of the weight matrices. untrained_cosine: of the twins'.
+    """
+
+    arm: str
+    seeds: tuple[int, int]
+    cca: Similarity
+    untrained: Similarity
+    mixed: Similarity
+    random: Similarity
+    within: Similarity | None
+    within_untrained: Similarity | None
+    overlap: Similarity
+    weight_cosine: float
+    untrained_cosine: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransplantFindings:
+    """Core coordinates of seed a carried into seed b, oblique cores at resid_mid, donor inputs; exact cross-entropy in nats.
+
+    Args:
+        base, ceiling, donor, recipient, shuffled, cost, r2: as in :class:`invariscope.cores.Transplant`.
+        untrained: the same from the untrained twin of a. random: from a random subspace of a into the core of b.
+        random_pair: from a random subspace of a into one of b. pca: from the principal components of a into those of b.
+    """
+
+    arm: str
+    seeds: tuple[int, int]
+    base: Estimate
+    ceiling: Estimate
+    donor: Estimate
+    recipient: Estimate
+    shuffled: Estimate
+    cost: Estimate
+    r2: Estimate
+    untrained: Estimate
+    random: Estimate
+    random_pair: Estimate
+    pca: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """The whole study."""
+
+    models: tuple[ModelFindings, ...]
+    pairs: tuple[PairFindings, ...]
+    transplants: tuple[TransplantFindings, ...]
+
+    def of(self, *arms: str) -> list[ModelFindings]:
+        """The models of some arms, in order."""
+        return [model for model in self.models if model.arm in arms]

@@ -1,0 +1,104 @@
+"""The study's subjects: a trained model or its untrained twin, its data, and the cores that are extracted from it."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from invariscope.cores import Core, Moments, collect_moments
+from invariscope.errors import ConfigError
+from invariscope.experiments.markov_cores.config import Config
+from invariscope.models import Transformer, untrained
+from invariscope.tasks import MarkovChain
+from invariscope.tasks.task import SampledBatches, derive_seed
+from invariscope.training import load_run, seed_folder
+
+__all__ = ["BATCH", "FINAL_NORM", "Subject", "core_path", "resid_mid"]
+
+FINAL_NORM = "final_norm"
+BATCH = 512
+
+
+def resid_mid(config: Config) -> str:
+    """The residual stream after the last block's attention."""
+    return f"blocks.{config.num_layers - 1}.resid_mid"
+
+
+def core_path(folder: Path, arm: str, seed: int, trained: bool, site: str, projection: str) -> Path:
+    """Where a core of the run in ``folder`` stands."""
+    name = f"seed-{seed:04d}{'' if trained else '-untrained'}-{site}-{projection}.safetensors"
+    return folder / "cores" / arm / name
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Subject:
+    """One model of the study, read from the run's folder."""
+
+    config: Config
+    folder: Path
+    arm: str
+    seed: int
+    trained: bool
+
+    @functools.cached_property
+    def task(self) -> MarkovChain:
+        """Its chain."""
+        return self.config.task(self.arm)
+
+    @functools.cached_property
+    def model(self) -> Transformer:
+        """The trained model, or the twin of equal shape with fresh weights."""
+        model = load_run(seed_folder(self.folder / "runs" / self.arm, self.seed)).model
+        return model if self.trained else untrained(model, self.generator("untrained"))
+
+    @property
+    def rank(self) -> int:
+        """Directions that the chain's log-probabilities have: what an exact code of them needs.
+
+        Raises:
+            ConfigError: for a chain with impossible transitions, whose log is not finite.
+        """
+        if self.task.law_log_rank is None:
+            raise ConfigError(
+                f"the chain {self.task.name!r}, which has impossible transitions",
+                expected="a chain whose log-transition matrix is finite",
+                do="choose another chain",
+            )
+        return self.task.law_log_rank
+
+    def generator(self, purpose: str) -> torch.Generator:
+        """A generator that depends on arm, seed and purpose alone."""
+        return torch.Generator().manual_seed(derive_seed(self.arm, self.seed, purpose))
+
+    def extraction(self) -> SampledBatches:
+        """Sequences that cores are extracted from: the same for every seed of an arm, so that means compare."""
+        return self._batches(self.config.extract_sequences, "extraction", "train")
+
+    def heldout(self) -> SampledBatches:
+        """Held-out sequences, the same for every seed of an arm."""
+        return self._batches(self.config.evaluate_sequences, "heldout", "heldout")
+
+    def transitions(self, num: int) -> SampledBatches:
+        """``num`` held-out sequences for operators, the same for every seed of an arm."""
+        return self._batches(num, "transitions", "heldout")
+
+    def _batches(self, num: int, purpose: str, pool: str) -> SampledBatches:
+        return SampledBatches(self.task, num, batch_size=BATCH, seed=derive_seed(self.arm, purpose), pool=pool)
+
+    @functools.cached_property
+    def moments(self) -> dict[str, Moments]:
+        """Moments at both sites."""
+        sites = [resid_mid(self.config), FINAL_NORM]
+        return collect_moments(self.model, self.extraction(), sites=sites, positions="all")
+
+    def core(self, projection: str, rank: int | None = None) -> Core:
+        """The core at resid_mid; of the chain's rank where none is given."""
+        return self.moments[resid_mid(self.config)].core(self.rank if rank is None else rank, projection)
+
+    def control(self, name: str, rank: int) -> Core:
+        """One control of equal rank at resid_mid."""
+        moments = self.moments[resid_mid(self.config)]
+        return moments.controls(rank, [name], num_random=1, generator=self.generator(f"control {name}"))[name][0]

@@ -1,0 +1,58 @@
+"""The untrained twin: one architecture, fresh weights, and the given model left alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from invariscope.errors import ConfigError
+from invariscope.models import Transformer, TransformerConfig, fingerprint, untrained
+
+CONFIG = TransformerConfig(vocab_size=5, context_length=4, width=8, num_heads=2, mlp_width=8, num_layers=2, norm="pre")
+
+
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_the_twin_is_what_the_config_gives_with_this_generator() -> None:
+    model = Transformer(CONFIG, generator=seeded(0))
+    twin = untrained(model, seeded(7))
+    assert isinstance(twin, Transformer)
+    assert twin.config is CONFIG
+    assert fingerprint(twin) == fingerprint(Transformer(CONFIG, generator=seeded(7)))
+    assert fingerprint(twin) == fingerprint(untrained(model, seeded(7))) != fingerprint(untrained(model, seeded(8)))
+
+
+def test_the_given_model_and_the_global_generator_stay_as_they_were() -> None:
+    model = Transformer(CONFIG, generator=seeded(0))
+    before, rng = fingerprint(model), torch.get_rng_state()
+    twin = untrained(model, seeded(7))
+    with torch.no_grad():
+        twin.token_embedding.zero_()
+    assert fingerprint(model) == before
+    assert torch.equal(torch.get_rng_state(), rng)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("training", [True, False])
+def test_the_twin_has_the_type_and_the_mode_of_the_model(dtype: torch.dtype, training: bool) -> None:
+    twin = untrained(Transformer(CONFIG, generator=seeded(0)).to(dtype).train(training), seeded(1))
+    assert {parameter.dtype for parameter in twin.parameters()} == {dtype}
+    assert {module.training for module in twin.modules()} == {training}
+
+
+def test_a_subclass_stays_one() -> None:
+    class Own(Transformer):
+        pass
+
+    assert type(untrained(Own(CONFIG, generator=seeded(0)), seeded(1))) is Own
+
+
+def test_a_model_that_no_config_rebuilds_is_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        untrained(nn.Identity(), seeded(0))
+    assert caught.value.given == "a model of class Identity"
+    assert "configuration" in caught.value.expected
+    assert "build the untrained model yourself" in caught.value.do

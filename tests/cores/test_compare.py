@@ -7,7 +7,7 @@ import math
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from cores.hand_made import generator, orthogonal, random_core
 from invariscope.cores import Core, compare_coordinates, projector_overlap, weight_cosine
@@ -95,13 +95,15 @@ def test_overlap_across_dimensions_and_unknown_spans_are_refused():
         projector_overlap(axes(8, 0), axes(8, 1), span="writes")  # pyright: ignore[reportArgumentType]  # what is tested
 
 
+def affine(weight: Tensor) -> nn.Module:
+    """A weight matrix beside a vector that is the same everywhere."""
+    module = nn.Module()
+    module.weight, module.bias = nn.Parameter(weight), nn.Parameter(torch.full((5,), 100.0))
+    return module
+
+
 def test_weight_cosine_by_value_over_matrices_only():
-    a, b = nn.Linear(2, 2), nn.Linear(2, 2)
-    with torch.no_grad():
-        a.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
-        b.weight.copy_(torch.tensor([[1.0, 1.0], [0.0, 0.0]]))
-        a.bias.fill_(100.0)
-        b.bias.fill_(100.0)
+    a, b = affine(torch.tensor([[1.0, 0.0], [0.0, 1.0]])), affine(torch.tensor([[1.0, 1.0], [0.0, 0.0]]))
     assert weight_cosine(a, b) == pytest.approx(1 / 2)
     assert weight_cosine(a, a) == pytest.approx(1.0)
 
@@ -115,6 +117,6 @@ def test_gains_do_not_fake_a_cosine():
 
 def test_models_of_another_shape_are_refused():
     with pytest.raises(ShapeError) as caught:
-        weight_cosine(nn.Linear(2, 2), nn.Linear(2, 3))
+        weight_cosine(affine(torch.ones(2, 2)), affine(torch.ones(3, 2)))
     assert caught.value.given.startswith("two models whose weights differ, such as weight [")
     assert caught.value.expected == "matrices of equal names and shapes"

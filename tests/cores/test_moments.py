@@ -218,7 +218,7 @@ def test_oblique_singular_names_the_rank():
 
 
 def test_unknown_projections_list_the_nearest():
-    with pytest.raises(UnknownNameError, match="unknown projection 'oblik'; .*nearest: oblique"):
+    with pytest.raises(UnknownNameError, match=r"unknown projection 'oblik'; .*nearest: oblique"):
         filled(*data(20, 3, 1, seed=0)).core(1, "oblik")
 
 
@@ -270,7 +270,7 @@ def test_merging_what_does_not_belong_together_is_refused():
         Moments.merge([one, filled(H, J, provenance=dataclasses.replace(here, objective="b", model="2"))])
     assert caught.value.given == "moments that differ in objective, model"
     assert "same measurement" in caught.value.do
-    with pytest.raises(ShapeError, match="dimension 4 .* and 3"):
+    with pytest.raises(ShapeError, match=r"dimension 4 .* and 3"):
         Moments.merge([one, filled(H[:, :3], J[..., :3], provenance=here)])
     with pytest.raises(TooFewSamplesError, match="no moments to merge"):
         Moments.merge([])

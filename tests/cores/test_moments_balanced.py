@@ -1,7 +1,7 @@
 """On a linear state-space system the oblique core is balanced truncation (Moore 1981), by the textbook's Lyapunov equations.
 
-x_{t+1} = A x_t + B u_t, y_t = C x_t. Impulses reach the states A^i b_j, so HᵀH is the controllability Gramian; what the outputs see
-of a state are the rows of C A^i, so JᵀJ is the observability Gramian; the singular values of H Jᵀ are Hankel's.
+x_{t+1} = A x_t + B u_t, y_t = C x_t. Impulses reach the states A^i b_j, so HᵀH is the controllability Gramian; what the outputs
+see of a state are the rows of C A^i, so JᵀJ is the observability Gramian; the singular values of H Jᵀ are Hankel's.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def test_energy_reaches_a_share_that_is_met_exactly():
         ((3.0, 0.0), 1),
         ((3.0,), 1),
         # A larger gap beyond the eighth does not count.
-        (tuple([8.0, 7.5, 3.0, 2.9, 2.8, 2.7, 2.6, 2.5, 2.4, 1e-6]), 2),
+        ((8.0, 7.5, 3.0, 2.9, 2.8, 2.7, 2.6, 2.5, 2.4, 1e-6), 2),
     ],
 )
 def test_gap_by_value(sigma: tuple[float, ...], found: int):

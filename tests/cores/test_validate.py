@@ -162,7 +162,7 @@ def test_a_pooled_metric_is_in_the_table_and_has_no_change():
 
 
 def test_intervals_follow_the_generator():
-    model, core, _ = two_directions()
+    model, core = TwoDirections(), random_core(10, 2, site=SITE, positions="all", outputs_at="all")
 
     def interval(seed: int | None) -> tuple[float | None, float | None]:
         chosen = None if seed is None else generator(seed)

@@ -251,6 +251,7 @@ def write_run(folder: Path, *, status="finished", drawn=None, tested=None) -> Pa
         config={"chains": list(ARMS), "model": {"d_model": 64, "num_heads": 4}, "steps": 400, "seeds": [0, 1, 2]},
         experiment="markov-cores",
         preset="quick",
+        summary="Seeds of one chain share a small core",
         seeds=(0, 1, 2),
         engine="processes",
         forward="plain",

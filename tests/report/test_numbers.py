@@ -54,7 +54,7 @@ def test_a_number_that_is_no_whole_one_never_looks_like_one_below_a_thousand():
     ("mark", "text"),
     [
         (Mark(kind="within", target=3, tolerance=0), "exactly 3"),
-        (Mark(kind="within", target=0.047, tolerance=0.03), "0.047 ± 0.03"),
+        (Mark(kind="within", target=0.047, tolerance=0.03), "0.017 to 0.077"),
         (Mark(kind="at_least", target=0.98), "≥ 0.98"),
         (Mark(kind="at_most", target=0.002), "≤ 0.002"),
         (Mark(kind="above", target=4), "> 4"),

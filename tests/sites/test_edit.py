@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from invariscope.errors import NoForwardError, PositionError, ShapeError, UnknownNameError
 from invariscope.sites import edit_site, read_sites
-from sites.toys import HuggingFaceLike, Keywords, Pooled, Tuples, padded, small_transformer, state_of, tokens_of
+from sites.toys import HuggingFaceLike, Keywords, Pooled, StopHereError, Tuples, padded, small_transformer, state_of, tokens_of
 
 SITES = small_transformer().site_names()
 
@@ -53,14 +53,11 @@ def test_the_function_gets_rows_of_the_shape_of_the_site(kind: str, shape: tuple
 
 def test_an_edit_before_the_last_token_does_not_reach_earlier_ones() -> None:
     model = small_transformer()
+    plain = model(tokens_of())
     with edit_site(model, "blocks.0.resid_mid", lambda rows: rows + 1, positions=2):
-        changed = (model(tokens_of()) - model_plain(model)).abs().amax((0, 2))
+        changed = (model(tokens_of()) - plain).abs().amax((0, 2))
     assert bool((changed[:2] == 0).all())
     assert bool((changed[2:] > 1e-6).all())
-
-
-def model_plain(model: nn.Module) -> Tensor:
-    return type(model).forward(small_transformer(), tokens_of())
 
 
 def test_other_models_are_edited_by_the_names_of_their_modules() -> None:
@@ -192,10 +189,6 @@ def test_gradients_flow_through_an_edit() -> None:
 # --- errors, and nothing left behind
 
 
-class StopHere(Exception):
-    pass
-
-
 @pytest.mark.parametrize(
     ("function", "given"),
     [
@@ -232,20 +225,20 @@ def test_an_edit_that_no_forward_reached_is_an_error_on_leaving() -> None:
 def test_another_error_under_way_is_not_hidden() -> None:
     model = small_transformer()
     before = state_of(model)
-    with pytest.raises(StopHere) as caught, edit_site(model, "embed", lambda rows: rows):
-        raise StopHere
+    with pytest.raises(StopHereError) as caught, edit_site(model, "embed", lambda rows: rows):
+        raise StopHereError
     assert caught.value.__context__ is None
     assert state_of(model) == before
 
 
 def fail(rows: Tensor) -> Tensor:
-    raise StopHere
+    raise StopHereError
 
 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ({"function": fail}, StopHere),
+        ({"function": fail}, StopHereError),
         ({"positions": 7}, PositionError),
         ({"positions": slice(7, 9)}, PositionError),
         ({"site": "nowhere"}, UnknownNameError),

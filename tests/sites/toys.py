@@ -15,8 +15,10 @@ from invariscope.models import Transformer, TransformerConfig
 __all__ = [
     "HuggingFaceLike",
     "Keywords",
+    "Output",
     "Pair",
     "Pooled",
+    "StopHereError",
     "Tuples",
     "padded",
     "seeded",
@@ -26,6 +28,10 @@ __all__ = [
 ]
 
 Pair = namedtuple("Pair", ["hidden", "extra"])
+
+
+class StopHereError(Exception):
+    """What a test raises to see what is left behind."""
 
 
 def seeded(seed: int = 0) -> torch.Generator:

@@ -21,6 +21,7 @@ def manifest() -> Manifest:
         config=CONFIG,
         experiment="markov-cores",
         preset="quick",
+        summary="one line",
         seeds=range(2),
         engine="processes",
         forward="plain",
@@ -36,6 +37,7 @@ def test_a_manifest_comes_back_as_it_went(tmp_path: Path):
     assert loaded.config_hash == started.config_hash == config_hash(CONFIG)
     assert loaded.seeds == (0, 1)
     assert (loaded.kind, loaded.experiment, loaded.preset) == ("experiment", "markov-cores", "quick")
+    assert loaded.summary == "one line"
     assert (loaded.engine, loaded.forward, loaded.device) == ("processes", "plain", "cpu")
     assert loaded.environment == started.environment
     assert (loaded.status, loaded.finished, loaded.seconds) == ("running", None, None)

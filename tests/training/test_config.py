@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -52,7 +53,7 @@ def test_rates_rise_then_fall_within_bounds(steps: int, warmup: int, schedule: s
     assert all(0 <= rate <= 1 + 1e-12 for rate in found)
     rise, fall = found[:warmup], found[warmup:]
     assert rise == sorted(rise)
-    assert all(a >= b - 1e-12 for a, b in zip(fall, fall[1:], strict=False))
+    assert all(a >= b - 1e-12 for a, b in itertools.pairwise(fall))
     if fall:
         assert fall[-1] == pytest.approx(1.0 if schedule == "constant" else share)
 

@@ -29,14 +29,14 @@ from training.toy_tasks import CHAIN, SMALL, TINY, FirstPlusLast, Padded, Silent
 CONFIG = TrainConfig(steps=23, batch_size=4, warmup_steps=3, eval_every=5, eval_sequences=16, checkpoint_every=7)
 
 
-class Stop(Exception):
+class StopError(Exception):
     """What interrupts a training here."""
 
 
 def go(folder: Path, *, until: int | None = None, config: TrainConfig = CONFIG, task: Task = CHAIN, **more: Any) -> Transformer:
     def stop(done: int) -> None:
         if done == until:
-            raise Stop
+            raise StopError
 
     return train_in_folder(task, more.pop("model", TINY), config, seed=3, folder=folder, on_step=stop)
 
@@ -63,7 +63,7 @@ def test_what_a_training_leaves(whole: dict[str, bytes], tmp_path: Path):
 
 def test_interrupted_at_any_step_it_ends_as_if_never_stopped(whole: dict[str, bytes], tmp_path: Path):
     for until in (1, 6, 7, 8, 14, 20, 22):
-        with pytest.raises(Stop):
+        with pytest.raises(StopError):
             go(tmp_path, until=until)
     go(tmp_path)
     assert run_bytes(tmp_path) == whole
@@ -74,12 +74,12 @@ def test_interrupted_at_any_step_it_ends_as_if_never_stopped(whole: dict[str, by
 def test_interrupted_between_checkpoint_and_state(whole: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def fail_at_14(*args: Any, step: int, **kwargs: Any) -> None:
         if step == 14:
-            raise Stop
+            raise StopError
         save_state(*args, step=step, **kwargs)
 
     # The package's function of the same name stands in front of the module.
     monkeypatch.setattr(importlib.import_module("invariscope.training.train"), "save_state", fail_at_14)
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         go(tmp_path)
     assert (tmp_path / "checkpoints" / "step-00000014.safetensors").exists()
     monkeypatch.undo()
@@ -88,7 +88,7 @@ def test_interrupted_between_checkpoint_and_state(whole: dict[str, bytes], tmp_p
 
 
 def test_a_log_ahead_of_the_state_and_cut_short_is_mended(whole: dict[str, bytes], tmp_path: Path):
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         go(tmp_path, until=11)
     with (tmp_path / "metrics.jsonl").open("a") as log:
         log.write('{"step": 12, "train_loss": 9.0}\n{"step": 15, "trai')
@@ -150,7 +150,7 @@ def test_kill_9_at_random_moments_and_the_same_command_gives_the_same_bytes(tmp_
 
 
 def test_a_damaged_state_is_refused_and_nothing_is_overwritten(tmp_path: Path):
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         go(tmp_path, until=8)
     state = tmp_path / "state.safetensors"
     raw = state.read_bytes()

@@ -6,8 +6,8 @@ reference and which do not, and a row has room for the condition's full name.
 >>> rows = [("core", 2.023, "core"), ("shuffled map", 2.45, "control")]
 >>> dots = tuple(Condition(panel="0 into 1", name=name, value=value, role=role) for name, value, role in rows)
 >>> figure = draw_condition_dots(ConditionDots(dots=dots, title="Transplant", caption="Lower is better."))
->>> [trace["y"] for trace in figure.plot["data"]]
-[['core'], ['shuffled map']]
+>>> [(trace["name"], trace["y"]) for trace in figure.plot["data"]]
+[('core', [1]), ('shuffled map', [0])]
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from invariscope.figures.marks import Role, check_some, interval_bars, meta, slo
 from invariscope.figures.panels import Panels, panel_key, rank_line
 
 __all__ = ["Condition", "ConditionDots", "draw_condition_dots"]
+
+ROW_PIXELS = 38
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +80,12 @@ def draw_condition_dots(numbers: ConditionDots, *, name: str = "condition_dots")
     arms = tuple(dict.fromkeys(dot.panel for dot in numbers.dots))
     conditions = list(dict.fromkeys(dot.name for dot in numbers.dots))
     slot_of = slots([(dot.name, dot.role) for dot in numbers.dots])
-    height = 34 * len(conditions) + 30
+    height = ROW_PIXELS * len(conditions) + 20
     panels = Panels(titles=arms, columns=1, height_pixels=height, narrow_height_pixels=height, row_gap_pixels=96)
     layout = panels.layout(
         x={"title": {"text": f"{numbers.quantity} ({numbers.unit})"}},
-        y={"type": "category", "categoryorder": "array", "categoryarray": conditions[::-1], "automargin": True, "showgrid": True},
+        # Names stand above their row inside the panel: beside it a phone has no room for them.
+        y={"range": [-0.6, len(conditions) - 0.2], "tickvals": list(range(len(conditions))), "showticklabels": False},
     )
     layout["showlegend"] = False
     traces: list[dict[str, Any]] = []
@@ -98,11 +101,12 @@ def draw_condition_dots(numbers: ConditionDots, *, name: str = "condition_dots")
             if dot.panel != arm:
                 continue
             slot = slot_of[dot.name]
+            layout["annotations"].append(_label(index, len(conditions) - 1 - conditions.index(dot.name), dot.name))
             trace = {
                 "type": "scatter",
                 "mode": "markers",
                 "x": [dot.value],
-                "y": [dot.name],
+                "y": [len(conditions) - 1 - conditions.index(dot.name)],
                 "name": dot.name,
                 "marker": {"symbol": symbol(slot, dot.role), "size": 11, "line": {"width": 2}},
                 "hovertemplate": f"{dot.name}: %{{x:.4f}} {numbers.unit}<extra>{arm}</extra>",
@@ -121,6 +125,25 @@ def draw_condition_dots(numbers: ConditionDots, *, name: str = "condition_dots")
         columns=("arm", "condition", "role", f"{numbers.quantity} ({numbers.unit})", "low", "high"),
         rows=rows,
     )
+
+
+def _label(index: int, row: int, text: str) -> dict[str, Any]:
+    """The name of a row, above its line at the left end of panel ``index``."""
+    suffix = "" if index == 0 else str(index + 1)
+    return {
+        "name": "label",
+        "text": text,
+        "xref": f"x{suffix} domain",
+        "yref": f"y{suffix}",
+        "x": 0,
+        "y": row,
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "xshift": 4,
+        "yshift": 2,
+        "showarrow": False,
+        "font": {"size": 11},
+    }
 
 
 def _alt(numbers: ConditionDots, arms: tuple[str, ...]) -> str:

@@ -70,6 +70,7 @@ class Content:
 
     Args:
         title: the experiment's name.
+        summary: the experiment in one line; empty where none is known.
         answer: the outcome in a sentence.
         counts: verdicts of the claims that count.
         headline_facts: preset, seeds, device and duration in a few words.
@@ -84,6 +85,7 @@ class Content:
     """
 
     title: str
+    summary: str
     answer: str
     counts: dict[Verdict, int]
     headline_facts: tuple[str, ...]
@@ -128,6 +130,7 @@ def read_content(folder: str | Path) -> Content:
     counts = count_verdicts(written)
     return Content(
         title=manifest.experiment or written.experiment,
+        summary=manifest.summary,
         answer=answer_of(counts, num_by_construction=len(aside)),
         counts=counts,
         headline_facts=_headline_facts(manifest),

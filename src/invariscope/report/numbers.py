@@ -55,7 +55,9 @@ def format_mark(mark: Mark) -> str:
     target = format_number(mark.target)
     if mark.kind != "within":
         return f"{_SIGNS[mark.kind]} {target}"
-    return f"{target} ± {format_number(mark.tolerance)}" if mark.tolerance else f"exactly {target}"
+    if not mark.tolerance:
+        return f"exactly {target}"
+    return f"{format_number(mark.target - mark.tolerance)} to {format_number(mark.target + mark.tolerance)}"
 
 
 def format_duration(seconds: float) -> str:

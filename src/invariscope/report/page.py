@@ -94,6 +94,7 @@ def render(content: Content) -> str:
     )
     return environment.get_template("template.html.jinja").render(
         title=content.title,
+        summary=content.summary,
         answer=content.answer,
         counts=[
             {"verdict": verdict, "num": num}

@@ -47,7 +47,7 @@ class Manifest:
 
     Args:
         kind: what the folder holds: ``experiment``, or ``run`` for one trained model.
-        experiment, preset: their names; empty where there is none.
+        experiment, preset: their names; empty where there is none. summary: the experiment in one line.
         config: the whole resolved configuration, JSON.
         config_hash: :func:`config_hash` of it.
         seeds: the seeds in it.
@@ -64,6 +64,7 @@ class Manifest:
     kind: str
     experiment: str
     preset: str
+    summary: str
     config: dict[str, Any]
     config_hash: str
     seeds: tuple[int, ...]
@@ -85,6 +86,7 @@ class Manifest:
         kind: str = "experiment",
         experiment: str = "",
         preset: str = "",
+        summary: str = "",
         seeds: Sequence[int] = (),
         engine: str = "",
         forward: str = "",
@@ -96,6 +98,7 @@ class Manifest:
             kind=kind,
             experiment=experiment,
             preset=preset,
+            summary=summary,
             # As it will be read again: tuples become lists.
             config=json.loads(dump_json(dict(config), what="the configuration")),
             config_hash=config_hash(config),
@@ -143,7 +146,7 @@ def _now() -> str:
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "schema_version": int,
-    **dict.fromkeys(("kind", "experiment", "preset", "config_hash", "engine", "forward", "device", "command", "started"), str),
+    **dict.fromkeys(("kind", "experiment", "preset", "summary", "config_hash", "engine", "forward", "device", "command", "started"), str),
     "config": dict,
     "seeds": list,
     "environment": dict,

@@ -83,6 +83,7 @@ class RunFolder:
         kind: str = "experiment",
         experiment: str = "",
         preset: str = "",
+        summary: str = "",
         seeds: Sequence[int] = (),
         engine: str = "",
         forward: str = "",
@@ -97,7 +98,7 @@ class RunFolder:
         Args:
             path: the folder.
             config: the whole resolved configuration, JSON.
-            kind, experiment, preset, seeds, engine, forward, device, command: as in :class:`Manifest`.
+            kind, experiment, preset, summary, seeds, engine, forward, device, command: as in :class:`Manifest`.
 
         Raises:
             FolderError: where the folder holds something else (nothing in it is touched), belongs to another configuration (both
@@ -108,6 +109,7 @@ class RunFolder:
             kind=kind,
             experiment=experiment,
             preset=preset,
+            summary=summary,
             config=config,
             seeds=seeds,
             engine=engine,

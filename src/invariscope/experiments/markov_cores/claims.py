@@ -133,7 +133,8 @@ def _size(estimate: Estimate) -> tuple[float, float, float]:
 
 def _over(name: str, values: Sequence[float], pick: Callable[[Sequence[float]], float], mark: Mark | None = None) -> Control:
     """A control over several seeds: the one that ``pick`` takes, with their range."""
-    return Control(name=name, value=pick(values), low=min(values), high=max(values), mark=mark)
+    low, high = (min(values), max(values)) if len(values) > 1 else (None, None)
+    return Control(name=name, value=pick(values), low=low, high=high, mark=mark)
 
 
 def _causal_ranks(sites: Iterable[SiteFindings]) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from invariscope.estimate import Estimate, Similarity
+from invariscope.experiments.markov_cores.claims import MARKS
 from invariscope.experiments.markov_cores.config import Config
 from invariscope.experiments.markov_cores.findings import Findings, ModelFindings, SpectrumFindings
 from invariscope.figures import (
@@ -98,6 +99,7 @@ def _ablations(config: Config, findings: Findings) -> Figure:
             intervals="error bars: 95\u00a0% bootstrap intervals over sequences, for random the range over "
             f"{config.num_random} draws",
             where=f"{WHERE}, first seed of each chain",
+            note="A control that does what the core does has found the same directions.",
         )
     )
 
@@ -155,7 +157,7 @@ def _similarities(config: Config, findings: Findings) -> Figure:
             )
         ]
         if pair.within is not None and pair.within_untrained is not None:
-            within = f"{title}, within groups"
+            within = f"{ARM_TITLES[arm]}, within groups"
             bars.append(_bar(within, f"seeds {pair.seeds[0]} and {pair.seeds[1]}", pair.within, trained=True))
             bars.append(_bar(within, "untrained pair", pair.within_untrained, trained=False))
     return draw_similarity_bars(
@@ -220,4 +222,4 @@ def _training(config: Config, findings: Findings) -> Figure:
         TrainingCurve(panel=_title(config, model.arm), name=f"seed {model.seed}", steps=model.steps, excess=model.curve)
         for model in findings.models
     )
-    return draw_training_curves(TrainingCurves(curves=curves, mark=0.003, mark_label="mark .003"))
+    return draw_training_curves(TrainingCurves(curves=curves, mark=MARKS["near-optimal"].target))

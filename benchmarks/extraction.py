@@ -335,17 +335,10 @@ def render(result: Row) -> str:
         f"{last['qr_operations_over_floor']:.2f} times the floor's operations: every chunk is stacked on the old triangle."
     )
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    facts = f"{machine['cpu']}, one thread, {machine['num_usable_cores']} cores; {machine['platform']}; {versions}."
-    return "\n\n".join(
-        [
-            f"**Four routes to one core**, D = {settings['dim']}, one output a sample, float64 inputs:",
-            first,
-            f"**Streaming**, chunks of {settings['chunk']}, D = {settings['dim']}, one output a sample:",
-            second,
-            limit,
-            f"Measured on: {facts}\n",
-        ]
-    )
+    facts = f"{machine['cpu']}, one thread; {machine['platform']}; {versions}."
+    above_first = f"**Four routes to one core**, D = {settings['dim']}, one output a sample, float64 inputs:"
+    above_second = f"**Streaming**, chunks of {settings['chunk']}, D = {settings['dim']}, one output a sample:"
+    return "\n\n".join([above_first, first, above_second, second, limit, f"Measured on: {facts}\n"])
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:

@@ -16,6 +16,9 @@ import torch
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "benchmarks" / "extraction.py"
 COMMITTED = ROOT / "results" / "benchmarks" / "extraction.json"
+# One worker makes the tiny run, not each.
+pytestmark = pytest.mark.xdist_group("benchmark-extraction")
+
 ROUTES = ["factored", "covariance float64", "covariance float32", "naive"]
 
 

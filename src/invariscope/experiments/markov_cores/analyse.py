@@ -1,4 +1,4 @@
-"""Measure one model: ranks, effects beside controls, and the operator in its core."""
+"""Train and measure one model: ranks, effects beside controls, and the operator in its core."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from invariscope.experiments.markov_cores.findings import (
 from invariscope.experiments.markov_cores.subjects import FINAL_NORM, Subject, core_path, resid_mid
 from invariscope.numerics.operators import eigenvalue_error
 from invariscope.storage.records import from_json_record, to_json_record
-from invariscope.training import load_run, seed_folder
+from invariscope.training import load_run, seed_folder, train
 
-__all__ = ["analyse_job", "analyse_model"]
+__all__ = ["analyse_model", "model_job"]
 
 Coordinates = Literal["core", "law"]
 TOLERANCE = 0.02
@@ -48,9 +48,11 @@ NUM_SHUFFLES = 5
 PROJECTIONS = ("activation", "adjoint", "oblique")
 
 
-def analyse_job(*, config: dict[str, Any], folder: str, arm: str, seed: int) -> Any:
-    """:func:`analyse_model` as a job of JSON values (:mod:`invariscope.parallel`)."""
+def model_job(*, config: dict[str, Any], folder: str, arm: str, seed: int) -> Any:
+    """Train one model and :func:`analyse_model`, as a job of JSON values (:mod:`invariscope.parallel`)."""
     study = from_json_record(Config, config)
+    runs = Path(folder) / "runs" / arm
+    train(study.task(arm), study.model(arm), study.train, seeds=[seed], folder=runs, engine="inline", progress=False)
     model, twin = (Subject(config=study, folder=Path(folder), arm=arm, seed=seed, trained=trained) for trained in (True, False))
     return to_json_record(analyse_model(model, twin))
 

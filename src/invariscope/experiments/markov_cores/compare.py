@@ -25,7 +25,7 @@ from invariscope.positions import Rows
 from invariscope.storage.records import from_json_record, to_json_record
 from invariscope.tasks.task import derive_seed
 
-__all__ = ["COMPARED_RANK", "compare_job", "compare_models", "transplant_job", "transplant_models"]
+__all__ = ["COMPARED_RANK", "compare_job", "compare_models", "transplant_models"]
 
 # Three in every arm: in the rank-2 arm the third pair is the one that must have nothing in common.
 COMPARED_RANK = 3
@@ -74,6 +74,7 @@ def compare_models(trained: tuple[Subject, Subject], untrained: tuple[Subject, S
         overlap=projector_overlap(cores[a], cores[b]),
         weight_cosine=weight_cosine(a.model, b.model),
         untrained_cosine=weight_cosine(twin_a.model, twin_b.model),
+        transplants=(transplant_models(a, b, twin_a), transplant_models(b, a, twin_b)) if a.arm == "twelve" else (),
     )
 
 
@@ -91,13 +92,6 @@ def _within_groups(z: Tensor, labels: Tensor) -> Tensor:
     num = int(labels.max()) + 1
     sums = torch.zeros(num, z.shape[1], dtype=z.dtype).index_add_(0, labels, z)
     return z - (sums / torch.bincount(labels, minlength=num)[:, None])[labels]
-
-
-def transplant_job(*, config: dict[str, Any], folder: str, arm: str, seeds: list[int]) -> Any:
-    """:func:`transplant_models` as a job of JSON values (:mod:`invariscope.parallel`)."""
-    a, b = _subjects(config, folder, arm, seeds, trained=True)
-    twin, _ = _subjects(config, folder, arm, seeds, trained=False)
-    return to_json_record(transplant_models(a, b, twin))
 
 
 def transplant_models(a: Subject, b: Subject, twin: Subject) -> TransplantFindings:

@@ -141,30 +141,6 @@ class ModelFindings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairFindings:
-    """Two seeds of one arm, adjoint cores at resid_mid, the same held-out inputs.
-
-    Args:
-        cca: of the two trained cores. untrained: of the untrained twins' cores. mixed: trained against untrained.
-        random: random subspaces of the two trained models.
-        within, within_untrained: cca after each row's group mean is taken out; None where states have no groups.
-        overlap: of the projectors. weight_cosine: of the weight matrices. untrained_cosine: of the twins'.
-    """
-
-    arm: str
-    seeds: tuple[int, int]
-    cca: Similarity
-    untrained: Similarity
-    mixed: Similarity
-    random: Similarity
-    within: Similarity | None
-    within_untrained: Similarity | None
-    overlap: Similarity
-    weight_cosine: float
-    untrained_cosine: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TransplantFindings:
     """Core coordinates of seed a carried into seed b, oblique cores at resid_mid, donor inputs; exact cross-entropy in nats.
 
@@ -190,12 +166,42 @@ class TransplantFindings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PairFindings:
+    """Two seeds of one arm, adjoint cores at resid_mid, the same held-out inputs.
+
+    Args:
+        cca: of the two trained cores. untrained: of the untrained twins' cores. mixed: trained against untrained.
+        random: random subspaces of the two trained models.
+        within, within_untrained: cca after each row's group mean is taken out; None where states have no groups.
+        overlap: of the projectors. weight_cosine: of the weight matrices. untrained_cosine: of the twins'.
+        transplants: in both directions; empty but in the 12-state arm.
+    """
+
+    arm: str
+    seeds: tuple[int, int]
+    cca: Similarity
+    untrained: Similarity
+    mixed: Similarity
+    random: Similarity
+    within: Similarity | None
+    within_untrained: Similarity | None
+    overlap: Similarity
+    weight_cosine: float
+    untrained_cosine: float
+    transplants: tuple[TransplantFindings, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
     """The whole study."""
 
     models: tuple[ModelFindings, ...]
     pairs: tuple[PairFindings, ...]
-    transplants: tuple[TransplantFindings, ...]
+
+    @property
+    def transplants(self) -> tuple[TransplantFindings, ...]:
+        """Those of every pair."""
+        return tuple(found for pair in self.pairs for found in pair.transplants)
 
     def of(self, *arms: str) -> list[ModelFindings]:
         """The models of some arms, in order."""

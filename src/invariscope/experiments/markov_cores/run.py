@@ -1,19 +1,17 @@
-"""Run the study: train every model, analyse each, compare the seeds, and leave claims and figures in the run's folder."""
+"""Run the study: train and analyse every model, compare the seeds, and leave claims and figures in the run's folder."""
 
 from __future__ import annotations
 
-import itertools
-from typing import Any
+from itertools import combinations
 
 from invariscope.experiments.markov_cores.claims import make_claims
 from invariscope.experiments.markov_cores.config import Config
 from invariscope.experiments.markov_cores.figures import make_figures
-from invariscope.experiments.markov_cores.findings import Findings, ModelFindings, PairFindings, TransplantFindings
+from invariscope.experiments.markov_cores.findings import Findings, ModelFindings, PairFindings
 from invariscope.parallel import map_jobs, track
 from invariscope.storage.claims_file import write_claims
 from invariscope.storage.records import from_json_record, to_json_record
 from invariscope.storage.run_folder import RunFolder
-from invariscope.training import train
 
 __all__ = ["run"]
 
@@ -38,72 +36,19 @@ def run(
         engine, num_workers: as in :func:`invariscope.parallel.map_jobs`.
         progress: show progress bars.
     """
-    for arm, settings in config.arms().items():
-        train(
-            config.task(arm),
-            config.model(arm),
-            config.train,
-            seeds=settings.seeds,
-            folder=folder.runs / arm,
-            engine=engine,
-            num_workers=num_workers,
-            progress=progress,
-        )
     shared = {"config": to_json_record(config), "folder": str(folder.path.resolve())}
+    how = {"engine": engine, "num_workers": num_workers}
+    arms = config.arms().items()
+    jobs = [{**shared, "arm": arm, "seed": seed} for arm, settings in arms for seed in settings.seeds]
+    with track("training and analysing", len(jobs), unit="models", show=progress) as advance:
+        models = map_jobs(f"{HERE}.analyse:model_job", jobs, on_done=lambda index, result: advance(), **how)
+    jobs = [{**shared, "arm": arm, "seeds": list(seeds)} for arm, settings in arms for seeds in combinations(settings.seeds, 2)]
+    with track("comparing", len(jobs), unit="pairs of seeds", show=progress) as advance:
+        pairs = map_jobs(f"{HERE}.compare:compare_job", jobs, on_done=lambda index, result: advance(), **how)
     findings = Findings(
-        models=_mapped(
-            ModelFindings,
-            "analyse:analyse_job",
-            [{**shared, "arm": arm, "seed": seed} for arm, settings in config.arms().items() for seed in settings.seeds],
-            "analysing",
-            "models",
-            engine=engine,
-            num_workers=num_workers,
-            progress=progress,
-        ),
-        pairs=_mapped(
-            PairFindings,
-            "compare:compare_job",
-            [
-                {**shared, "arm": arm, "seeds": list(seeds)}
-                for arm, settings in config.arms().items()
-                for seeds in itertools.combinations(settings.seeds, 2)
-            ],
-            "comparing",
-            "pairs",
-            engine=engine,
-            num_workers=num_workers,
-            progress=progress,
-        ),
-        transplants=_mapped(
-            TransplantFindings,
-            "compare:transplant_job",
-            [{**shared, "arm": "twelve", "seeds": list(seeds)} for seeds in itertools.permutations(config.twelve.seeds, 2)],
-            "transplanting",
-            "pairs",
-            engine=engine,
-            num_workers=num_workers,
-            progress=progress,
-        ),
+        models=tuple(from_json_record(ModelFindings, found) for found in models),
+        pairs=tuple(from_json_record(PairFindings, found) for found in pairs),
     )
     for figure in make_figures(config, findings):
         figure.save(folder.figures)
     write_claims(folder.claims_path, make_claims(config, findings, preset=preset), experiment="markov-cores", preset=preset)
-
-
-def _mapped(
-    kind: type[Any],
-    function: str,
-    jobs: list[dict[str, Any]],
-    doing: str,
-    unit: str,
-    *,
-    engine: str,
-    num_workers: int | None,
-    progress: bool,
-) -> tuple[Any, ...]:
-    with track(doing, len(jobs), unit=unit, show=progress) as advance:
-        results = map_jobs(
-            f"{HERE}.{function}", jobs, engine=engine, num_workers=num_workers, on_done=lambda index, result: advance()
-        )
-    return tuple(from_json_record(kind, result) for result in results)

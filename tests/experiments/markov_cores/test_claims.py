@@ -1,0 +1,157 @@
+"""Every claim's mark can fail, one bad seed is enough, and controls that know too much are a caveat."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from experiments.markov_cores import ideal
+from invariscope.experiments.markov_cores import PRESETS
+from invariscope.experiments.markov_cores.claims import MARKS, make_claims
+from invariscope.experiments.markov_cores.findings import Findings
+
+CONFIG = PRESETS["quick"]
+GOOD = ideal.findings(CONFIG)
+
+IDS = {
+    "rank-resid-mid",
+    "keep-resid-mid",
+    "remove-resid-mid",
+    "by-construction-final-norm",
+    "rank-12-state",
+    "cca-12-state",
+    "cca-within-groups",
+    "transplant",
+    "rank-2-control",
+    "spectrum",
+    "spectrum-against-controls",
+    "overlap",
+    "weight-cosine",
+    "near-optimal",
+}
+
+
+def verdicts(findings: Findings) -> dict[str, str]:
+    return {claim.id.removeprefix("markov-cores/"): claim.verdict for claim in make_claims(CONFIG, findings, preset="quick")}
+
+
+def last_model(arm: str, **changes) -> Findings:
+    """The last seed of an arm spoiled: one bad seed must be enough."""
+    models = list(GOOD.models)
+    index = max(i for i, model in enumerate(models) if model.arm == arm)
+    models[index] = dataclasses.replace(models[index], **changes)
+    return dataclasses.replace(GOOD, models=tuple(models))
+
+
+def last_site(arm: str, where: str = "resid_mid", **changes) -> Findings:
+    model = GOOD.of(arm)[-1]
+    return last_model(arm, **{where: dataclasses.replace(getattr(model, where), **changes)})
+
+
+def pairs(arm: str, **changes) -> Findings:
+    return dataclasses.replace(
+        GOOD, pairs=tuple(dataclasses.replace(pair, **changes) if pair.arm == arm else pair for pair in GOOD.pairs)
+    )
+
+
+def last_transplant(**changes) -> Findings:
+    first, last = GOOD.transplants
+    return pairs("twelve", transplants=(first, dataclasses.replace(last, **changes)))
+
+
+def last_spectrum(arm: str, **changes) -> Findings:
+    return last_model(arm, spectrum=dataclasses.replace(GOOD.of(arm)[-1].spectrum, **changes))
+
+
+def changed(projection: str, value: float, arm: str = "real", where: str = "resid_mid") -> Findings:
+    site = getattr(GOOD.of(arm)[-1], where)
+    return last_site(arm, where, keep_change={**site.keep_change, projection: ideal.near(value)})
+
+
+def test_the_ids_are_the_fixed_ones_and_all_good_findings_are_reproduced():
+    found = verdicts(GOOD)
+    assert set(found) == IDS
+    assert set(MARKS) == IDS - {"overlap"}
+    assert set(found.values()) == {"reproduced"}
+
+
+SPOILED = {
+    "rank-resid-mid": [last_site("real", sufficient=4), last_site("real", necessary=2), last_site("real", sufficient=None)],
+    "keep-resid-mid": [changed("oblique", 0.01), changed("adjoint", -0.01), changed("oblique", 0.01, "twelve")],
+    "remove-resid-mid": [last_site("real", removed=ideal.near(0.9)), last_site("twelve", removed=ideal.near(0.97))],
+    "by-construction-final-norm": [changed("oblique", 0.01, where="final_norm")],
+    "rank-12-state": [last_site("twelve", sufficient=4), last_site("twelve", necessary=None)],
+    "cca-12-state": [pairs("twelve", cca=ideal.similarity(0.999, 0.99, 0.97))],
+    "cca-within-groups": [pairs("twelve", within=ideal.similarity(0.99, 0.95, 0.93))],
+    "transplant": [last_transplant(cost=ideal.near(0.006))],
+    "rank-2-control": [last_site("rank_two", sufficient=3), last_site("rank_two", necessary=1)],
+    "spectrum": [last_spectrum("real", error=ideal.near(0.04)), last_spectrum("twelve", error=ideal.near(0.04))],
+    "spectrum-against-controls": [last_spectrum("twelve", error=ideal.near(0.2))],
+    "overlap": [pairs("real", overlap=ideal.overlap(0.2)), pairs("real", overlap=ideal.overlap(0.001))],
+    "weight-cosine": [pairs("rank_two", weight_cosine=-0.2)],
+    "near-optimal": [last_model("rank_two", divergence=ideal.near(0.01))],
+}
+
+
+@pytest.mark.parametrize(("name", "case"), [(name, case) for name, cases in SPOILED.items() for case in range(len(cases))])
+def test_each_mark_can_fail_by_one_bad_seed(name: str, case: int):
+    assert verdicts(SPOILED[name][case])[name] == "not reproduced"
+
+
+def test_every_claim_has_a_case_in_which_it_fails():
+    assert set(SPOILED) == IDS
+
+
+CAVEATS = {
+    "activation side": ("keep-resid-mid", changed("activation", 0.02)),
+    "untrained smallest": ("cca-12-state", pairs("twelve", untrained=ideal.similarity(0.9, 0.6, 0.55))),
+    "untrained mean": ("cca-12-state", pairs("twelve", untrained=ideal.similarity(0.99, 0.98, 0.4))),
+    "untrained within": ("cca-within-groups", pairs("twelve", within_untrained=ideal.similarity(0.6, 0.5, 0.3))),
+    "shuffled": ("transplant", last_transplant(shuffled=ideal.near(2.1))),
+    "untrained": ("transplant", last_transplant(untrained=ideal.near(2.1))),
+    "random": ("transplant", last_transplant(random=ideal.near(2.1))),
+    "gap": ("rank-2-control", last_site("rank_two", gap=3)),
+    "third": ("rank-2-control", pairs("rank_two", cca=ideal.similarity(0.999, 0.998, 0.4))),
+    "interval": ("spectrum", last_spectrum("real", error=ideal.near(0.029, 0.01))),
+    "overlap's range": (
+        "overlap",
+        dataclasses.replace(GOOD, pairs=(dataclasses.replace(GOOD.pairs[0], overlap=ideal.overlap(0.11)), *GOOD.pairs[1:])),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CAVEATS)
+def test_a_control_that_knows_too_much_or_a_crossed_mark_is_a_caveat(case: str):
+    name, findings = CAVEATS[case]
+    assert verdicts(findings)[name] == "reproduced with caveat"
+
+
+def test_worst_seed_is_the_number_and_intervals_contain_it():
+    claims = {claim.id: claim for claim in make_claims(CONFIG, changed("adjoint", -0.0015), preset="quick")}
+    keep = claims["markov-cores/keep-resid-mid"]
+    assert keep.measured == pytest.approx(0.0015)
+    assert keep.low == pytest.approx(0.0014)
+    assert keep.high == pytest.approx(0.0016)
+    for claim in claims.values():
+        assert claim.low - 1e-12 <= claim.measured <= claim.high + 1e-12
+        assert claim.controls
+        assert claim.seeds
+        assert claim.preset == "quick"
+        assert claim.figure
+
+
+def test_ranks_that_no_model_reaches_are_said_to_be_one_above_the_scan():
+    claim = make_claims(CONFIG, last_site("real", sufficient=None), preset="quick")[0]
+    assert claim.measured == 9
+    assert "9 stands for none" in claim.note
+
+
+def test_ratio_takes_the_smaller_null():
+    claim = next(c for c in make_claims(CONFIG, GOOD, preset="quick") if c.id.endswith("against-controls"))
+    assert claim.measured == pytest.approx(0.006 / 0.35)
+
+
+def test_only_the_algebraic_claim_is_set_apart():
+    apart = [claim.id for claim in make_claims(CONFIG, GOOD, preset="quick") if claim.by_construction]
+    assert apart == ["markov-cores/by-construction-final-norm"]

@@ -1,0 +1,46 @@
+"""Figures show the findings' numbers, each named by a claim."""
+
+from __future__ import annotations
+
+from experiments.markov_cores import ideal
+from invariscope.experiments.markov_cores import PRESETS
+from invariscope.experiments.markov_cores.claims import make_claims
+from invariscope.experiments.markov_cores.figures import make_figures
+
+CONFIG = PRESETS["quick"]
+GOOD = ideal.findings(CONFIG)
+FIGURES = {figure.name: figure for figure in make_figures(CONFIG, GOOD)}
+
+
+def test_every_claim_names_a_figure_that_exists_and_every_figure_is_named():
+    assert {claim.figure for claim in make_claims(CONFIG, GOOD, preset="quick")} == set(FIGURES)
+
+
+def test_tables_hold_the_numbers():
+    losses = [row for row in FIGURES["rank_curve"].rows if row[0] == "four states (four_real)"]
+    assert len({row[1] for row in losses}) == 3
+    bars = {(row[1], row[2]): row[4] for row in FIGURES["ablation_bars"].rows if "four_real" in str(row[0])}
+    assert bars["keep", "random"] == 1.33
+    assert bars["full", "core"] == 0.92
+    values = [row for row in FIGURES["transplant"].rows if row[1] == "the other seed's core"]
+    assert [row[3] for row in values] == [2.024, 2.024]
+    steps = [row for row in FIGURES["training_curves"].rows if row[0] == "twelve states (spread_12)"]
+    assert {row[-1] for row in steps} >= {0.01, 0.0005} or {row[3] for row in steps} >= {0.01, 0.0005}
+
+
+def test_optimum_line_is_the_exact_one_on_the_same_rows():
+    row = next(row for row in FIGURES["ablation_bars"].rows if "four_real" in str(row[0]))
+    assert row[-1] == 0.92 - 0.0005
+    assert row[-2] == 1.35
+
+
+def test_eigenvalue_controls_and_truth_are_drawn():
+    names = {row[1] for row in FIGURES["eigenvalues"].rows}
+    assert {"seed 0", "untrained", "random", "pca"} <= names
+    assert any("truth" in str(cell) or "task" in str(cell) for row in FIGURES["eigenvalues"].rows for cell in row)
+
+
+def test_similarities_show_nulls_and_the_within_panel():
+    panels = {row[0] for row in FIGURES["similarity_bars"].rows}
+    assert "twelve states, within groups" in panels
+    assert all(row[-1] == 0.01 for row in FIGURES["similarity_bars"].rows)

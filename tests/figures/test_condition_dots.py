@@ -1,0 +1,49 @@
+"""Condition dots: a row a condition, names inside the panel, the table beside it."""
+
+from __future__ import annotations
+
+import pytest
+
+from invariscope.errors import TooFewSamplesError
+from invariscope.figures import Condition, ConditionDots, draw_condition_dots
+
+DOTS = (
+    Condition(panel="0 into 1", name="core", value=2.02, low=2.01, high=2.03, role="core"),
+    Condition(panel="0 into 1", name="shuffled", value=2.4),
+    Condition(panel="1 into 0", name="core", value=2.03, role="core"),
+)
+
+
+def test_rows_from_above_with_their_names_inside_the_panel():
+    figure = draw_condition_dots(ConditionDots(dots=DOTS, title="t", caption="c", references={"chance": 2.43}), name="transplant")
+    assert figure.name == "transplant"
+    assert [(trace["name"], trace["y"], trace["x"]) for trace in figure.plot["data"]] == [
+        ("core", [1], [2.02]),
+        ("shuffled", [0], [2.4]),
+        ("core", [1], [2.03]),
+    ]
+    labels = [note for note in figure.plot["layout"]["annotations"] if note["name"] == "label"]
+    assert [(note["text"], note["y"]) for note in labels] == [("core", 1), ("shuffled", 0), ("core", 1)]
+    assert figure.plot["layout"]["yaxis"]["showticklabels"] is False
+    assert [shape["x0"] for shape in figure.plot["layout"]["shapes"]] == [2.43, 2.43]
+
+
+def test_intervals_and_table():
+    figure = draw_condition_dots(ConditionDots(dots=DOTS, title="t", caption="c"))
+    assert figure.plot["data"][0]["error_x"]["array"] == pytest.approx([0.01])
+    assert "error_x" not in figure.plot["data"][1]
+    assert figure.rows[0] == ("0 into 1", "core", "core", 2.02, 2.01, 2.03)
+    assert "0 into 1: core 2.02, shuffled 2.4." in figure.alt
+
+
+def test_treatment_is_filled_and_controls_are_open():
+    symbols = [
+        trace["marker"]["symbol"] for trace in draw_condition_dots(ConditionDots(dots=DOTS, title="t", caption="c")).plot["data"]
+    ]
+    assert not symbols[0].endswith("-open")
+    assert symbols[1].endswith("-open")
+
+
+def test_nothing_to_draw_is_refused():
+    with pytest.raises(TooFewSamplesError, match="conditions"):
+        draw_condition_dots(ConditionDots(dots=(), title="t", caption="c"))

@@ -125,11 +125,21 @@ def forward_compiled() -> nn.Module:
 
 
 COMPILED: dict[str, tuple[Callable[[], nn.Module], str, str, str]] = {
-    "wrapper": (wrapped, "OptimizedModule whose module 'itself'", "pass the module as it was before", "(model._orig_mod)"),
-    "in place": (compiled_in_place, "Sequential whose module 'itself'", "pass copy.deepcopy(model)", "compile() on this module"),
-    "part, wrapper": (part_wrapped, "Sequential whose module '1'", "put the module as it was", "get_submodule('1')._orig_mod)"),
-    "part, in place": (part_compiled_in_place, "Sequential whose module '1.0'", "pass copy.deepcopy", "compile() on this module"),
-    "forward": (forward_compiled, "Sequential whose module '1'", "put this module's forward", "before torch.compile back"),
+    "wrapper": (wrapped, "OptimizedModule, which", "pass the module as it was before", "(model._orig_mod)"),
+    "in place": (compiled_in_place, "Sequential, which", "pass copy.deepcopy(model)", "compile() on this module"),
+    "part, wrapper": (
+        part_wrapped,
+        "Sequential, of which module '1'",
+        "put the module as it was",
+        "get_submodule('1')._orig_mod)",
+    ),
+    "part, in place": (
+        part_compiled_in_place,
+        "Sequential, of which module '1.0'",
+        "pass copy.deepcopy",
+        "compile() on this module",
+    ),
+    "forward": (forward_compiled, "Sequential, of which module '1'", "put this module's forward", "before torch.compile back"),
 }
 
 

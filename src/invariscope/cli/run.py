@@ -108,6 +108,7 @@ def _run(name: str, options: RunOptions, config: Any, out: Path, *, command_line
         config=to_json_record(config),
         experiment=name,
         preset=options.preset,
+        summary=find_experiment(name).summary,
         seeds=seeds,
         engine=engine,
         command=command_line,

@@ -115,7 +115,7 @@ def refuse_compiled(model: nn.Module) -> None:
         advice = _plain_again(module, name)
         if advice:
             raise CompiledModelError(
-                f"{type(model).__name__} whose module {name or 'itself'!r} is compiled",
+                f"{type(model).__name__}, {f'of which module {name!r}' if name else 'which'} is compiled",
                 expected="a plain module: compiled ones drop hooks silently",
                 do=advice,
             )

@@ -146,7 +146,8 @@ def _now() -> str:
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "schema_version": int,
-    **dict.fromkeys(("kind", "experiment", "preset", "summary", "config_hash", "engine", "forward", "device", "command", "started"), str),
+    **dict.fromkeys(("kind", "experiment", "preset", "summary", "config_hash"), str),
+    **dict.fromkeys(("engine", "forward", "device", "command", "started"), str),
     "config": dict,
     "seeds": list,
     "environment": dict,

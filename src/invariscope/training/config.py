@@ -32,13 +32,13 @@ class TrainConfig:
         weight_decay: decoupled; a step multiplies every weight by 1 - learning rate x weight_decay.
         betas: AdamW's moment decays.
         warmup_steps: steps of linear warm-up.
-        schedule: after warm-up: ``constant``, or ``cosine`` or ``linear`` down to ``final_share`` of the largest value.
+        schedule: after warm-up: constant, or cosine or linear down to final_share of the largest value.
         final_share: share of the learning rate at the last step.
         eval_every: steps between evaluations on held-out sequences; 0: only at the end.
         eval_sequences: held-out sequences an evaluation.
         checkpoint_every: steps between checkpoints; 0: only at the end.
-        forward: ``plain`` computes every token; ``last`` only the rows of the last block that the loss reads; ``auto``: ``last``
-            where the loss reads the last token only.
+        forward: plain computes every token; last only the rows of the last block that the loss reads; auto: last where the loss
+            reads the last token only.
 
     Raises:
         ConfigError: for a number out of range; UnknownNameError for an unknown choice.

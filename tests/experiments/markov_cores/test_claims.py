@@ -33,7 +33,7 @@ IDS = {
 
 
 def verdicts(findings: Findings) -> dict[str, str]:
-    return {claim.id.removeprefix("markov-cores/"): claim.verdict for claim in make_claims(CONFIG, findings, preset="quick")}
+    return {claim.id.removeprefix("markov-cores/"): claim.verdict for claim in make_claims(findings, preset="quick")}
 
 
 def last_model(arm: str, **changes) -> Findings:
@@ -128,7 +128,7 @@ def test_a_control_that_knows_too_much_or_a_crossed_mark_is_a_caveat(case: str):
 
 
 def test_worst_seed_is_the_number_and_intervals_contain_it():
-    claims = {claim.id: claim for claim in make_claims(CONFIG, changed("adjoint", -0.0015), preset="quick")}
+    claims = {claim.id: claim for claim in make_claims(changed("adjoint", -0.0015), preset="quick")}
     keep = claims["markov-cores/keep-resid-mid"]
     assert keep.measured == pytest.approx(0.0015)
     assert keep.low == pytest.approx(0.0014)
@@ -142,16 +142,16 @@ def test_worst_seed_is_the_number_and_intervals_contain_it():
 
 
 def test_ranks_that_no_model_reaches_are_said_to_be_one_above_the_scan():
-    claim = make_claims(CONFIG, last_site("real", sufficient=None), preset="quick")[0]
+    claim = make_claims(last_site("real", sufficient=None), preset="quick")[0]
     assert claim.measured == 9
     assert "9 stands for none" in claim.note
 
 
 def test_ratio_takes_the_smaller_null():
-    claim = next(c for c in make_claims(CONFIG, GOOD, preset="quick") if c.id.endswith("against-controls"))
+    claim = next(c for c in make_claims(GOOD, preset="quick") if c.id.endswith("against-controls"))
     assert claim.measured == pytest.approx(0.006 / 0.35)
 
 
 def test_only_the_algebraic_claim_is_set_apart():
-    apart = [claim.id for claim in make_claims(CONFIG, GOOD, preset="quick") if claim.by_construction]
+    apart = [claim.id for claim in make_claims(GOOD, preset="quick") if claim.by_construction]
     assert apart == ["markov-cores/by-construction-final-norm"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from invariscope.cores import load_core
-from invariscope.errors import ConfigError
+from invariscope.errors import ConfigError, InvariscopeError
 from invariscope.experiments.markov_cores import PRESETS, ArmConfig, Config, run
 from invariscope.experiments.markov_cores.subjects import Subject, core_path
 from invariscope.figures import Figure
@@ -127,8 +127,16 @@ def test_one_seed_cannot_be_compared():
         ArmConfig(chain="four_real", seeds=(1,))
 
 
-def test_a_chain_with_impossible_transitions_is_refused_by_name(tmp_path: Path):
-    config = Config(real=ArmConfig(chain="four_paper", seeds=(0, 1)))
-    subject = Subject(config=config, folder=tmp_path, arm="real", seed=0, trained=True)
-    with pytest.raises(ConfigError, match=r"four_paper.*impossible transitions.*choose another chain"):
-        _ = subject.rank
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"real": ArmConfig(chain="four_paper", seeds=(0, 1))}, r"four_paper.*impossible transitions.*choose another chain"),
+        ({"real": ArmConfig(chain="for_real", seeds=(0, 1))}, r"unknown chain 'for_real'.*four_real"),
+        ({"width": 30}, r"width 30 with 4 heads"),
+        ({"num_random": 0}, r"num_random = 0; expected at least 1"),
+        ({"extract_sequences": 1}, r"extract_sequences = 1; expected at least 32; raise extract_sequences"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_anything_is_written(changes: dict, message: str):
+    with pytest.raises(InvariscopeError, match=message):
+        Config(**changes)

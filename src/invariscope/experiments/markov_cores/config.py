@@ -19,8 +19,11 @@ class ArmConfig:
     """One chain and the seeds trained on it.
 
     Args:
-        chain: name of a chain (:meth:`invariscope.tasks.MarkovChain.named`).
+        chain: name of the chain, such as four_real or spread_12.
         seeds: one model each; at least two, so that they can be compared.
+
+    Raises:
+        ConfigError: for fewer than two different seeds.
     """
 
     chain: str
@@ -33,6 +36,17 @@ class ArmConfig:
             )
 
 
+LEAST = {
+    "sequence_length": 2,
+    "extract_sequences": 32,
+    "evaluate_sequences": 64,
+    "operator_sequences": 32,
+    "control_sequences": 32,
+    "num_random": 1,
+}
+"""Below these a split has too few sequences on one side."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """The study's numbers.
@@ -42,13 +56,19 @@ class Config:
         twelve: a 12-state chain whose log has rank 3, so that three dimensions are no matter of counting states.
         rank_two: a 4-state chain in which two states share a row: the control whose core must have rank 2.
         sequence_length: tokens a sequence.
-        width, num_layers, num_heads, mlp_width: of the transformer (no norm, no biases, GELU).
+        width: of the residual stream.
+        num_layers: blocks of the transformer, which has no norm, no biases and GELU.
+        num_heads: attention heads a block.
+        mlp_width: hidden units of the MLP.
         train: how each model is trained.
         extract_sequences: sequences behind each core.
         evaluate_sequences: held-out sequences behind each effect, similarity and transplant.
         operator_sequences: sequences behind each operator; at length 16, 20 000 of them are 300 000 transitions.
         control_sequences: sequences behind the operators of controls, whose errors are a hundred times larger.
         num_random: random subspaces behind each random control.
+
+    Raises:
+        ConfigError, UnknownNameError: for a number out of range, a model that cannot be, a chain that does not exist or fit.
     """
 
     real: ArmConfig = field(default_factory=lambda: ArmConfig(chain="four_real", seeds=(0, 1, 2)))
@@ -65,6 +85,20 @@ class Config:
     operator_sequences: int = 20_000
     control_sequences: int = 4_000
     num_random: int = 8
+
+    def __post_init__(self) -> None:
+        for name, least in LEAST.items():
+            if getattr(self, name) < least:
+                raise ConfigError(f"{name} = {getattr(self, name)}", expected=f"at least {least}", do=f"raise {name}")
+        # What the arms name has to exist, and to fit, before anything is written.
+        for arm in self.arms():
+            self.model(arm)
+            if self.task(arm).law_log_rank is None:
+                raise ConfigError(
+                    f"the chain {self.task(arm).name!r}, which has impossible transitions",
+                    expected="a chain whose log-transition matrix is finite, so that its rank is known",
+                    do="choose another chain",
+                )
 
     def arms(self) -> dict[str, ArmConfig]:
         """The three arms by name."""

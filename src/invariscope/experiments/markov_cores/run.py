@@ -51,4 +51,4 @@ def run(
     )
     for figure in make_figures(config, findings):
         figure.save(folder.figures)
-    write_claims(folder.claims_path, make_claims(config, findings, preset=preset), experiment="markov-cores", preset=preset)
+    write_claims(folder.claims_path, make_claims(findings, preset=preset), experiment="markov-cores", preset=preset)

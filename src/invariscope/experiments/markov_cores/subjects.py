@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from invariscope.cores import Core, Moments, collect_moments
-from invariscope.errors import ConfigError
 from invariscope.experiments.markov_cores.config import Config
 from invariscope.models import Transformer, untrained
 from invariscope.tasks import MarkovChain
@@ -56,17 +55,8 @@ class Subject:
 
     @property
     def rank(self) -> int:
-        """Directions that the chain's log-probabilities have: what an exact code of them needs.
-
-        Raises:
-            ConfigError: for a chain with impossible transitions, whose log is not finite.
-        """
-        if self.task.law_log_rank is None:
-            raise ConfigError(
-                f"the chain {self.task.name!r}, which has impossible transitions",
-                expected="a chain whose log-transition matrix is finite",
-                do="choose another chain",
-            )
+        """Directions that the chain's log-probabilities have: what an exact code of them needs."""
+        assert self.task.law_log_rank is not None, "Config refuses chains with impossible transitions"
         return self.task.law_log_rank
 
     def generator(self, purpose: str) -> torch.Generator:

@@ -22,7 +22,7 @@ from invariscope.figures.panels import Panels, panel_key, rank_line
 
 __all__ = ["Condition", "ConditionDots", "draw_condition_dots"]
 
-ROW_PIXELS = 38
+ROW_PIXELS = 44
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ def _label(index: int, row: int, text: str) -> dict[str, Any]:
         "xanchor": "left",
         "yanchor": "bottom",
         "xshift": 4,
-        "yshift": 2,
+        "yshift": 6,
         "showarrow": False,
         "font": {"size": 11},
     }

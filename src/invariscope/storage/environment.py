@@ -33,7 +33,8 @@ def environment_facts() -> dict[str, Any]:
     torch = sys.modules.get("torch")
     return {
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in _PACKAGES},
-        "platform": platform.platform(),
+        # Not the kernel's release, which tells of the machine's host and nothing of the numbers.
+        "platform": f"{platform.system()} {platform.machine()}",
         "cpu": _cpu_model(),
         "num_cores": os.cpu_count(),
         "num_usable_cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),

@@ -39,7 +39,7 @@ class ArmConfig:
 LEAST = {
     "sequence_length": 2,
     "extract_sequences": 32,
-    "evaluate_sequences": 64,
+    "evaluate_sequences": 32,
     "operator_sequences": 32,
     "control_sequences": 32,
     "num_random": 1,

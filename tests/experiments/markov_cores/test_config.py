@@ -1,0 +1,48 @@
+"""The study's configuration: the preset is what was promised, seeds move together, what cannot run is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from invariscope.errors import ConfigError, InvariscopeError
+from invariscope.experiments.markov_cores import PRESETS, ArmConfig, Config
+from invariscope.storage.records import from_json_record, to_json_record
+
+
+def test_quick_preset_is_the_issue_s():
+    quick = PRESETS["quick"]
+    assert (quick.real.chain, quick.real.seeds) == ("four_real", (0, 1, 2))
+    assert (quick.twelve.chain, quick.twelve.seeds) == ("spread_12", (0, 1))
+    assert (quick.rank_two.chain, quick.rank_two.seeds) == ("four_rank_two", (0, 1))
+    assert (quick.train.steps, quick.width) == (400, 64)
+    assert quick.operator_sequences * (quick.sequence_length - 1) == 300_000
+
+
+def test_first_seed_keeps_the_numbers_of_seeds():
+    config = PRESETS["quick"].with_first_seed(7)
+    assert (config.real.seeds, config.twelve.seeds, config.rank_two.seeds) == ((7, 8, 9), (7, 8), (7, 8))
+    assert config.all_seeds() == (7, 8, 9)
+
+
+def test_configuration_survives_json():
+    assert from_json_record(Config, to_json_record(PRESETS["quick"])) == PRESETS["quick"]
+
+
+def test_one_seed_cannot_be_compared():
+    with pytest.raises(ConfigError, match="two or more different seeds"):
+        ArmConfig(chain="four_real", seeds=(1,))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"real": ArmConfig(chain="four_paper", seeds=(0, 1))}, r"four_paper.*impossible transitions.*choose another chain"),
+        ({"real": ArmConfig(chain="for_real", seeds=(0, 1))}, r"unknown chain 'for_real'.*four_real"),
+        ({"width": 30}, r"width 30 with 4 heads"),
+        ({"num_random": 0}, r"num_random = 0; expected at least 1"),
+        ({"extract_sequences": 1}, r"extract_sequences = 1; expected at least 32; raise extract_sequences"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_anything_is_written(changes: dict, message: str):
+    with pytest.raises(InvariscopeError, match=message):
+        Config(**changes)

@@ -51,7 +51,10 @@ EXPERIMENTS: Mapping[str, ExperimentEntry] = {
             name="markov-cores",
             summary="Transformers trained on Markov chains share one small core that carries the chain's spectrum",
             source="arXiv:2602.22600",
-            presets={"quick": "seven small models on three chains, about a minute on two cores"},
+            presets={
+                "quick": "seven small models on three chains, about a minute on two cores",
+                "standard": "thirty models on six chains, five seeds each, 1200 steps: about a quarter of an hour",
+            },
             module="invariscope.experiments.markov_cores",
         ),
     )

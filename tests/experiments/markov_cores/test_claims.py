@@ -152,6 +152,22 @@ def test_ratio_takes_the_smaller_null():
     assert claim.measured == pytest.approx(0.006 / 0.35)
 
 
+def test_standard_asks_for_more():
+    found = dataclasses.replace(GOOD, pairs=pairs("twelve", cca=ideal.similarity(0.999, 0.99, 0.985)).pairs)
+    assert verdicts(found)["cca-12-state"] == "reproduced"
+    stricter = {claim.id: claim for claim in make_claims(found, preset="standard")}
+    assert stricter["markov-cores/cca-12-state"].verdict == "not reproduced"
+    assert stricter["markov-cores/spectrum"].mark.target == 0.02
+
+
+def test_full_rank_logs_are_printed_beside_and_judge_nothing():
+    odd = dataclasses.replace(ideal.model("overlapping", 0), resid_mid=dataclasses.replace(ideal.site(3), sufficient=5))
+    found = dataclasses.replace(GOOD, models=(*GOOD.models, odd))
+    assert verdicts(found) == verdicts(GOOD)
+    rank = next(c for c in make_claims(found, preset="standard") if c.id.endswith("rank-12-state"))
+    assert {control.name: control.value for control in rank.controls}["overlapping_12, causal"] == 5
+
+
 def test_only_the_algebraic_claim_is_set_apart():
     apart = [claim.id for claim in make_claims(GOOD, preset="quick") if claim.by_construction]
     assert apart == ["markov-cores/by-construction-final-norm"]

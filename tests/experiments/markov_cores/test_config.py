@@ -24,8 +24,24 @@ def test_first_seed_keeps_the_numbers_of_seeds():
     assert config.all_seeds() == (7, 8, 9)
 
 
-def test_configuration_survives_json():
-    assert from_json_record(Config, to_json_record(PRESETS["quick"])) == PRESETS["quick"]
+@pytest.mark.parametrize("preset", PRESETS)
+def test_configuration_survives_json(preset: str):
+    assert from_json_record(Config, to_json_record(PRESETS[preset])) == PRESETS[preset]
+
+
+def test_standard_preset_is_the_issue_s():
+    standard = PRESETS["standard"]
+    assert {arm.chain for arm in standard.arms().values()} == {
+        *("four_real", "four_complex", "spread_12", "clustered_12", "overlapping_12", "four_rank_two"),
+    }
+    assert all(arm.seeds == (0, 1, 2, 3, 4) for arm in standard.arms().values())
+    assert standard.train.steps == 1200
+    assert standard.operator_sequences * (standard.sequence_length - 1) == 300_000
+
+
+def test_arms_without_seeds_are_left_out():
+    assert list(PRESETS["quick"].arms()) == ["real", "twelve", "rank_two"]
+    assert list(PRESETS["standard"].arms()) == ["real", "complex_pair", "twelve", "clustered", "overlapping", "rank_two"]
 
 
 def test_one_seed_cannot_be_compared():
@@ -36,7 +52,8 @@ def test_one_seed_cannot_be_compared():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"real": ArmConfig(chain="four_paper", seeds=(0, 1))}, r"four_paper.*impossible transitions.*choose another chain"),
+        ({"twelve": ArmConfig(chain="four_real", seeds=(0, 1))}, r"twelve.chain = four_real.*no groups.*choose"),
+        ({"rank_two": ArmConfig(chain="four_rank_two")}, r"no seeds in rank_two"),
         ({"real": ArmConfig(chain="for_real", seeds=(0, 1))}, r"unknown chain 'for_real'.*four_real"),
         ({"width": 30}, r"width 30 with 4 heads"),
         ({"num_random": 0}, r"num_random = 0; expected at least 1"),

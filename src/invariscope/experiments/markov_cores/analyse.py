@@ -209,7 +209,7 @@ def _spectrum(subject: Subject, twin: Subject) -> SpectrumFindings:
 
 def _leading(eigenvalues: torch.Tensor, rank: int) -> torch.Tensor:
     leading = leading_spectrum(eigenvalues, rank)
-    assert leading is not None, "a chain of log rank k has at least k eigenvalues beside the 1"
+    assert leading is not None, "the rank is the number of eigenvalues that are not 0"
     return leading
 
 

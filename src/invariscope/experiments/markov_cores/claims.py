@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from invariscope.experiments.markov_cores import measured as m
+from invariscope.experiments.markov_cores.config import FOUR_STATES, TWELVE_STATES
 from invariscope.experiments.markov_cores.findings import Findings
 from invariscope.storage.claims import Claim, Mark
 
@@ -31,7 +32,16 @@ MARKS = {
     "near-optimal": Mark(kind="at_most", target=0.003),
     "by-construction-final-norm": Mark(kind="at_most", target=0.001),
 }
-"""By claim. That of ``overlap`` is the central 95 % of random pairs of equal rank and dimension."""
+"""By claim, for the preset quick. That of ``overlap`` is the central 95 % of random pairs of equal rank and dimension."""
+
+STRICTER = {
+    "standard": {
+        "cca-12-state": Mark(kind="at_least", target=0.99),
+        "cca-within-groups": Mark(kind="at_least", target=0.97),
+        "spectrum": Mark(kind="at_most", target=0.02),
+    }
+}
+"""By preset and claim, where longer training and more seeds ask for more."""
 
 ACTIVATION_KEEP = Mark(kind="at_most", target=0.01)
 UNTRAINED_SMALLEST = Mark(kind="at_most", target=0.5)
@@ -71,7 +81,7 @@ STATEMENTS = (
         name="rank-resid-mid",
         text="After attention, where nothing bounds the rank, the core of a 4-state chain has 3 directions: sufficient and "
         "necessary",
-        measure=lambda findings: m.measure_rank(findings, "real", MARKS["rank-resid-mid"].target),
+        measure=lambda findings: m.measure_rank(findings, FOUR_STATES, MARKS["rank-resid-mid"].target),
         unit="directions",
         figure="rank_curve",
         paper=3.0,
@@ -93,7 +103,7 @@ STATEMENTS = (
     Statement(
         name="rank-12-state",
         text="A 12-state chain whose log has rank 3 also gets a core of 3 directions, not of 11: sufficient and necessary",
-        measure=lambda findings: m.measure_rank(findings, "twelve", MARKS["rank-12-state"].target),
+        measure=lambda findings: m.measure_rank(findings, TWELVE_STATES, MARKS["rank-12-state"].target),
         unit="directions",
         figure="rank_curve",
         source=OURS,
@@ -199,7 +209,7 @@ def _judged(statement: Statement, found: m.Measured, preset: str) -> Claim:
         source=statement.source,
         unit=statement.unit,
         paper=statement.paper,
-        mark=found.mark or MARKS[statement.name],
+        mark=found.mark or STRICTER.get(preset, {}).get(statement.name) or MARKS[statement.name],
         measured=found.value,
         low=found.low,
         high=found.high,

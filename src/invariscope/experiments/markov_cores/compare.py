@@ -18,7 +18,7 @@ from invariscope.cores import (
     weight_cosine,
 )
 from invariscope.estimate import Similarity
-from invariscope.experiments.markov_cores.config import Config
+from invariscope.experiments.markov_cores.config import TWELVE_STATES, Config
 from invariscope.experiments.markov_cores.findings import PairFindings, TransplantFindings
 from invariscope.experiments.markov_cores.subjects import Subject
 from invariscope.positions import Rows
@@ -74,8 +74,17 @@ def compare_models(trained: tuple[Subject, Subject], untrained: tuple[Subject, S
         overlap=projector_overlap(cores[a], cores[b]),
         weight_cosine=weight_cosine(a.model, b.model),
         untrained_cosine=weight_cosine(twin_a.model, twin_b.model),
-        transplants=(transplant_models(a, b, twin_a), transplant_models(b, a, twin_b)) if a.arm == "twelve" else (),
+        transplants=_transplants(trained, untrained),
     )
+
+
+def _transplants(trained: tuple[Subject, Subject], untrained: tuple[Subject, Subject]) -> tuple[TransplantFindings, ...]:
+    """Both directions, in the arms where any two codes of the states are not related anyway, between neighbouring seeds."""
+    a, b = trained
+    seeds = a.config.arms()[a.arm].seeds
+    if a.arm not in TWELVE_STATES or abs(seeds.index(a.seed) - seeds.index(b.seed)) != 1:
+        return ()
+    return (transplant_models(a, b, untrained[0]), transplant_models(b, a, untrained[1]))
 
 
 def _coordinates(subject: Subject, core: Core) -> tuple[Tensor, Rows]:

@@ -1,4 +1,4 @@
-"""What the study ``markov-cores`` runs: three chains, their seeds, the model, and how much data each measurement stands on."""
+"""What the study ``markov-cores`` runs: its chains, their seeds, the model, and how much data each measurement stands on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from invariscope.models import TransformerConfig
 from invariscope.tasks import MarkovChain
 from invariscope.training import TrainConfig
 
-__all__ = ["PRESETS", "ArmConfig", "Config"]
+__all__ = ["FOUR_STATES", "PRESETS", "TWELVE_STATES", "ArmConfig", "Config"]
+
+FOUR_STATES = ("real", "complex_pair")
+"""Arms whose core must have the chain's three directions, all that four states allow."""
+TWELVE_STATES = ("twelve", "clustered")
+"""Arms whose core must have three directions of the eleven that twelve states allow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,21 +25,27 @@ class ArmConfig:
 
     Args:
         chain: name of the chain, such as four_real or spread_12.
-        seeds: one model each; at least two, so that they can be compared.
+        seeds: one model each; at least two, so that they can be compared, or none: the arm is left out.
 
     Raises:
-        ConfigError: for fewer than two different seeds.
+        ConfigError: for one seed, or the same one twice.
     """
 
     chain: str
-    seeds: tuple[int, ...]
+    seeds: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.seeds) < 2 or len(set(self.seeds)) < len(self.seeds):
+        if len(self.seeds) == 1 or len(set(self.seeds)) < len(self.seeds):
             raise ConfigError(
-                f"seeds {list(self.seeds)} of {self.chain}", expected="two or more different seeds", do="name more seeds"
+                f"seeds {list(self.seeds)} of {self.chain}",
+                expected="two or more different seeds, or none",
+                do="name more seeds, or none to leave the arm out",
             )
 
+
+ARMS = ("real", "complex_pair", "twelve", "clustered", "overlapping", "rank_two")
+CARRYING = ("real", "twelve", "rank_two")
+"""Arms without which claims have nothing to stand on."""
 
 LEAST = {
     "sequence_length": 2,
@@ -53,7 +64,10 @@ class Config:
 
     Args:
         real: a 4-state chain with a real spectrum.
+        complex_pair: a 4-state chain with a complex pair of eigenvalues.
         twelve: a 12-state chain whose log has rank 3, so that three dimensions are no matter of counting states.
+        clustered: another one, easier: its groups of states alone explain much of the core.
+        overlapping: a 12-state chain whose log has full rank, where energy rules and the causal rule part.
         rank_two: a 4-state chain in which two states share a row: the control whose core must have rank 2.
         sequence_length: tokens a sequence.
         width: of the residual stream.
@@ -72,7 +86,10 @@ class Config:
     """
 
     real: ArmConfig = field(default_factory=lambda: ArmConfig(chain="four_real", seeds=(0, 1, 2)))
+    complex_pair: ArmConfig = field(default_factory=lambda: ArmConfig(chain="four_complex"))
     twelve: ArmConfig = field(default_factory=lambda: ArmConfig(chain="spread_12", seeds=(0, 1)))
+    clustered: ArmConfig = field(default_factory=lambda: ArmConfig(chain="clustered_12"))
+    overlapping: ArmConfig = field(default_factory=lambda: ArmConfig(chain="overlapping_12"))
     rank_two: ArmConfig = field(default_factory=lambda: ArmConfig(chain="four_rank_two", seeds=(0, 1)))
     sequence_length: int = 16
     width: int = 64
@@ -90,19 +107,26 @@ class Config:
         for name, least in LEAST.items():
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} = {getattr(self, name)}", expected=f"at least {least}", do=f"raise {name}")
+        missing = [name for name in CARRYING if not getattr(self, name).seeds]
+        if missing:
+            raise ConfigError(
+                f"no seeds in {', '.join(missing)}",
+                expected="the arms that carry the claims",
+                do="name two seeds or more in each",
+            )
         # What the arms name has to exist, and to fit, before anything is written.
         for arm in self.arms():
             self.model(arm)
-            if self.task(arm).law_log_rank is None:
+            if arm in TWELVE_STATES and self.task(arm).groups is None:
                 raise ConfigError(
-                    f"the chain {self.task(arm).name!r}, which has impossible transitions",
-                    expected="a chain whose log-transition matrix is finite, so that its rank is known",
-                    do="choose another chain",
+                    f"{arm}.chain = {self.arms()[arm].chain}, whose states have no groups",
+                    expected="a chain whose states fall into groups, within which coordinates are compared",
+                    do="choose spread_12, clustered_12 or overlapping_12",
                 )
 
     def arms(self) -> dict[str, ArmConfig]:
-        """The three arms by name."""
-        return {"real": self.real, "twelve": self.twelve, "rank_two": self.rank_two}
+        """The arms that have seeds, by name."""
+        return {name: arm for name in ARMS if (arm := getattr(self, name)).seeds}
 
     def all_seeds(self) -> tuple[int, ...]:
         """Every seed, each once."""
@@ -131,4 +155,10 @@ class Config:
         )
 
 
-PRESETS: Mapping[str, Config] = {"quick": Config()}
+def _standard() -> Config:
+    seeds = (0, 1, 2, 3, 4)
+    arms = {name: dataclasses.replace(getattr(Config(), name), seeds=seeds) for name in ARMS}
+    return Config(**arms, train=TrainConfig(steps=1200, eval_every=100), extract_sequences=2048, evaluate_sequences=2048)
+
+
+PRESETS: Mapping[str, Config] = {"quick": Config(), "standard": _standard()}

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from invariscope.estimate import Estimate, Similarity
 from invariscope.experiments.markov_cores.claims import MARKS
 from invariscope.experiments.markov_cores.config import Config
-from invariscope.experiments.markov_cores.findings import Findings, ModelFindings, SpectrumFindings
+from invariscope.experiments.markov_cores.findings import (
+    Findings,
+    ModelFindings,
+    PairFindings,
+    SpectrumFindings,
+    TransplantFindings,
+)
 from invariscope.figures import (
     Ablation,
     AblationBars,
@@ -33,7 +39,15 @@ from invariscope.figures import (
 
 __all__ = ["make_figures"]
 
-ARM_TITLES = {"real": "four states", "twelve": "twelve states", "rank_two": "rank-2 control"}
+ARM_TITLES = {
+    "real": "four states",
+    "complex_pair": "four states, complex",
+    "twelve": "twelve states",
+    "clustered": "twelve states, clustered",
+    "overlapping": "twelve states, log of full rank",
+    "rank_two": "rank-2 control",
+}
+MAX_PAIRS = 3
 WHERE = "after attention"
 
 
@@ -111,9 +125,11 @@ def _values(pairs: Sequence[tuple[float, float]]) -> tuple[complex, ...]:
 def _eigenvalues(config: Config, findings: Findings) -> Figure:
     spectra: list[Spectrum] = []
     truth: dict[str, tuple[complex, ...]] = {}
-    for arm in ("real", "twelve"):
+    for arm in config.arms():
         title = _title(config, arm)
         models = [(model, model.spectrum) for model in findings.of(arm) if model.spectrum is not None]
+        if not models:
+            continue
         spectra += [_fitted(title, model, spectrum) for model, spectrum in models]
         _, spectrum = models[0]
         spectra += [
@@ -142,7 +158,7 @@ def _fitted(title: str, model: ModelFindings, spectrum: SpectrumFindings) -> Spe
 
 def _similarities(config: Config, findings: Findings) -> Figure:
     bars: list[SimilarityBar] = []
-    for pair in findings.pairs:
+    for pair in [pair for arm in config.arms() for pair in _worst_pairs(findings, arm)]:
         title = _title(config, pair.arm)
         bars.append(_bar(title, f"seeds {pair.seeds[0]} and {pair.seeds[1]}", pair.cca, trained=True))
     for arm in config.arms():
@@ -165,9 +181,15 @@ def _similarities(config: Config, findings: Findings) -> Figure:
             bars=tuple(bars),
             where=f"{WHERE}, adjoint cores of rank 3",
             note="With four states any two codes in three dimensions agree: there it is no evidence. "
-            "Controls: first pair of seeds.",
+            f"At most {MAX_PAIRS} pairs an arm, those that agree least; controls: first pair of seeds.",
         )
     )
+
+
+def _worst_pairs(findings: Findings, arm: str) -> list[PairFindings]:
+    pairs = [pair for pair in findings.pairs if pair.arm == arm]
+    worst = sorted(pairs, key=lambda pair: min(pair.cca.heldout_components))[:MAX_PAIRS]
+    return [pair for pair in pairs if pair in worst]
 
 
 def _bar(panel: str, name: str, found: Similarity, *, trained: bool) -> SimilarityBar:
@@ -183,8 +205,9 @@ def _bar(panel: str, name: str, found: Similarity, *, trained: bool) -> Similari
 
 def _transplants(config: Config, findings: Findings) -> Figure:
     dots: list[Condition] = []
-    for found in findings.transplants:
-        panel = f"seed {found.seeds[0]} into seed {found.seeds[1]}"
+    shown = _costliest(findings.transplants)
+    for found in shown:
+        panel = f"{config.arms()[found.arm].chain}: seed {found.seeds[0]} into seed {found.seeds[1]}"
         rows: dict[str, tuple[Estimate, bool]] = {
             "the model itself (base)": (found.base, True),
             "own core coordinates (ceiling)": (found.ceiling, True),
@@ -202,19 +225,31 @@ def _transplants(config: Config, findings: Findings) -> Figure:
             )
             for name, (value, treated) in rows.items()
         ]
-    chance = config.task("twelve").chance().cross_entropy
+    chances = {
+        f"stationary law of {config.arms()[arm].chain}": config.task(arm).chance().cross_entropy
+        for arm in dict.fromkeys(found.arm for found in shown)
+    }
     return draw_condition_dots(
         ConditionDots(
             dots=tuple(dots),
-            references={"stationary law": chance},
-            title=f"One seed's core runs the other's model ({WHERE}, twelve states)",
-            caption="Exact cross-entropy, under the donor's law, of one seed's model on a recipient whose core coordinates were "
+            references=chances,
+            title=f"One seed's core runs the other's model ({WHERE})",
+            caption=f"The {len(shown)} of {len(findings.transplants)} transplants that cost most. "
+            "Exact cross-entropy, under the donor's law, of one seed's model on a recipient whose core coordinates were "
             "replaced by the other seed's of a donor, mapped by one affine map fitted on other sequences. Filled: treatment and "
             "bounds; open: controls. The last row scores the same run by the recipient's own law: high, as the core carries the "
             "answer. 95\u00a0% bootstrap intervals over sequences are mostly smaller than the symbols.",
         ),
         name="transplant",
     )
+
+
+def _costliest(found: Sequence[TransplantFindings]) -> list[TransplantFindings]:
+    """The two of each chain that cost most."""
+    shown: list[TransplantFindings] = []
+    for arm in dict.fromkeys(one.arm for one in found):
+        shown += sorted((one for one in found if one.arm == arm), key=lambda one: -one.cost.value)[:2]
+    return shown
 
 
 def _training(config: Config, findings: Findings) -> Figure:

@@ -27,7 +27,7 @@ class SiteFindings:
     """One model at one site.
 
     Args:
-        rank: of the cores tested: the number of directions that the chain's log-probabilities have.
+        rank: of the cores tested: the dimensions in which the chain moves.
         singular_values: the leading ones of H Jᵀ, over the largest.
         energy_99, energy_999, gap: what the rules that look at them say.
         curve: the oblique core, exact cross-entropy.
@@ -174,7 +174,7 @@ class PairFindings:
         random: random subspaces of the two trained models.
         within, within_untrained: cca after each row's group mean is taken out; None where states have no groups.
         overlap: of the projectors. weight_cosine: of the weight matrices. untrained_cosine: of the twins'.
-        transplants: in both directions; empty but in the 12-state arm.
+        transplants: in both directions; empty but between neighbouring seeds of the 12-state arms.
     """
 
     arm: str

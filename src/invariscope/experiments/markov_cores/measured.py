@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from invariscope.estimate import Estimate, Similarity
+from invariscope.experiments.markov_cores.config import FOUR_STATES, TWELVE_STATES
 from invariscope.experiments.markov_cores.findings import Findings, ModelFindings, PairFindings, SiteFindings, SpectrumFindings
 from invariscope.storage.claims import Control, Mark
 
@@ -92,12 +93,18 @@ def _farthest(target: float) -> Callable[[Sequence[float]], float]:
     return lambda values: max(values, key=lambda value: abs(value - target))
 
 
+def _none(models: Sequence[ModelFindings]) -> int:
+    return len(models[0].resid_mid.curve.ranks) + 1
+
+
+def _causal(models: Sequence[ModelFindings]) -> list[int]:
+    sites = [model.resid_mid for model in models]
+    return [_none(models) if rank is None else rank for site in sites for rank in (site.sufficient, site.necessary)]
+
+
 def _ranks(models: Sequence[ModelFindings], target: float, controls: Sequence[Control]) -> Measured:
     """Sufficient and necessary ranks of every model; one more than was scanned where no rank will do."""
-    none = len(models[0].resid_mid.curve.ranks) + 1
-    found = [
-        none if rank is None else rank for model in models for rank in (model.resid_mid.sufficient, model.resid_mid.necessary)
-    ]
+    found = _causal(models)
     return Measured(
         value=_farthest(target)(found),
         low=min(found),
@@ -106,19 +113,23 @@ def _ranks(models: Sequence[ModelFindings], target: float, controls: Sequence[Co
         seeds=_seeds(models),
         controls=controls,
         note="sufficient and necessary rank of every seed by the causal 2 % rule, the one farthest from the mark; "
-        f"{none} stands for none",
+        f"{_none(models)} stands for none",
     )
 
 
-def measure_rank(findings: Findings, arm: str, target: float) -> Measured:
-    """The causal rank after attention in one arm, beside the energy rules, trained and untrained."""
-    models = findings.of(arm)
+def measure_rank(findings: Findings, arms: Sequence[str], target: float) -> Measured:
+    """The causal rank after attention in some arms, beside the energy rules, trained and untrained."""
+    models = findings.of(*arms)
     controls = [
         _over("energy .99", [model.resid_mid.energy_99 for model in models], max),
         _over("energy .999", [model.resid_mid.energy_999 for model in models], max),
         _over("untrained, energy .99", [model.untrained.energy_99 for model in models], min),
         _over("untrained, energy .999", [model.untrained.energy_999 for model in models], min),
     ]
+    overlapping = findings.of("overlapping")
+    if overlapping and arms == TWELVE_STATES:
+        controls.append(_over("overlapping_12, causal", _causal(overlapping), _farthest(target)))
+        controls.append(_over("overlapping_12, energy .999", [model.resid_mid.energy_999 for model in overlapping], max))
     return _ranks(models, target, controls)
 
 
@@ -143,7 +154,7 @@ def _change(site: SiteFindings, name: str, edit: str) -> float:
 
 def measure_keep(findings: Findings, *, activation_mark: Mark) -> Measured:
     """Largest change of cross-entropy under keep after attention, over seeds and over the adjoint and oblique cores."""
-    models = findings.of("real", "twelve")
+    models = findings.of(*FOUR_STATES, *TWELVE_STATES)
     sites = [model.resid_mid for model in models]
     value, low, high = max(_size(site.keep_change[side]) for site in sites for side in ("adjoint", "oblique"))
     activation = [_size(site.keep_change["activation"])[0] for site in sites]
@@ -163,7 +174,7 @@ def measure_keep(findings: Findings, *, activation_mark: Mark) -> Measured:
 
 def measure_remove(findings: Findings) -> Measured:
     """Smallest share of the way to the stationary law that removing the core after attention goes."""
-    models = findings.of("real", "twelve")
+    models = findings.of(*FOUR_STATES, *TWELVE_STATES)
     sites = [model.resid_mid for model in models]
     least = min((site.removed for site in sites), key=lambda estimate: estimate.value)
 
@@ -184,7 +195,7 @@ def measure_remove(findings: Findings) -> Measured:
 
 def keep_by_construction(findings: Findings) -> Measured:
     """Largest change of cross-entropy under keep before the unembedding, which the untrained twin shares."""
-    models = findings.of("real")
+    models = findings.of(*FOUR_STATES)
     value, low, high = max(_size(model.final_norm.keep_change["oblique"]) for model in models)
     return Measured(
         value=value,
@@ -226,6 +237,9 @@ def measure_cca(findings: Findings, *, smallest_mark: Mark, mean_mark: Mark) -> 
         _over("trained with untrained, smallest", [_smallest(pair.mixed) for pair in pairs], max),
         _over("random subspaces, smallest", [_smallest(pair.random) for pair in pairs], max),
     ]
+    easier = _pairs(findings, "clustered")
+    if easier:
+        controls.append(_over("clustered_12, smallest", [_smallest(pair.cca) for pair in easier], min))
     return _cca(pairs, [pair.cca for pair in pairs], controls)
 
 
@@ -265,7 +279,7 @@ def measure_transplant(findings: Findings, *, control_mark: Mark) -> Measured:
 
 
 def _spectra(findings: Findings) -> tuple[list[ModelFindings], list[SpectrumFindings]]:
-    models = [model for model in findings.models if model.spectrum is not None]
+    models = [model for model in findings.of(*FOUR_STATES, *TWELVE_STATES) if model.spectrum is not None]
     return models, [model.spectrum for model in models if model.spectrum is not None]
 
 
@@ -277,6 +291,9 @@ def measure_spectrum(findings: Findings) -> Measured:
     controls = [_over("transition counts of the same data", [spectrum.counts_error for spectrum in spectra], max)]
     if on_z:
         controls.append(_over("12 states, least squares on the coordinates", on_z, max))
+    overlapping = [model.spectrum.error.value for model in findings.of("overlapping") if model.spectrum is not None]
+    if overlapping:
+        controls.append(_over("overlapping_12, on the law", overlapping, max))
     return Measured(
         value=worst.value,
         low=worst.low,
@@ -310,7 +327,7 @@ def measure_spectrum_ratio(findings: Findings) -> Measured:
 
 def measure_overlap(findings: Findings) -> Measured:
     """Mean overlap of two seeds' projectors, and its range over pairs, against random pairs of equal rank and dimension."""
-    pairs = _pairs(findings, "real")
+    pairs = [pair for arm in FOUR_STATES for pair in _pairs(findings, arm)]
     values = [pair.overlap.value for pair in pairs]
     null = pairs[0].overlap
     low, high = null.null_low, null.null_high

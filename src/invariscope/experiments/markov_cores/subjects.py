@@ -55,9 +55,8 @@ class Subject:
 
     @property
     def rank(self) -> int:
-        """Directions that the chain's log-probabilities have: what an exact code of them needs."""
-        assert self.task.law_log_rank is not None, "Config refuses chains with impossible transitions"
-        return self.task.law_log_rank
+        """Dimensions in which the chain moves: its eigenvalues that are neither the 1 nor 0."""
+        return int((self.task.eigenvalues.abs() > 1e-6).sum())
 
     def generator(self, purpose: str) -> torch.Generator:
         """A generator that depends on arm, seed and purpose alone."""

@@ -13,6 +13,7 @@ from invariscope.experiments.markov_cores.findings import (
     ModelFindings,
     PairFindings,
     SiteFindings,
+    SizeFindings,
     SpectrumControl,
     SpectrumFindings,
     TransplantFindings,
@@ -165,6 +166,20 @@ def transplant(seeds: tuple[int, int]) -> TransplantFindings:
         random=near(2.35),
         random_pair=near(2.93),
         pca=near(2.05),
+    )
+
+
+def size(width: int, rank: int | None = 3) -> SizeFindings:
+    return SizeFindings(
+        width=width,
+        num_heads=4,
+        num_layers=1,
+        sufficient=rank,
+        necessary=3,
+        scanned=8,
+        energy_99=3,
+        energy_999=7,
+        divergence=near(0.0005),
     )
 
 

@@ -72,7 +72,7 @@ def changed(projection: str, value: float, arm: str = "real", where: str = "resi
 def test_the_ids_are_the_fixed_ones_and_all_good_findings_are_reproduced():
     found = verdicts(GOOD)
     assert set(found) == IDS
-    assert set(MARKS) == IDS - {"overlap"}
+    assert set(MARKS) == IDS - {"overlap"} | {"rank-against-size"}
     assert set(found.values()) == {"reproduced"}
 
 
@@ -166,6 +166,14 @@ def test_full_rank_logs_are_printed_beside_and_judge_nothing():
     assert verdicts(found) == verdicts(GOOD)
     rank = next(c for c in make_claims(found, preset="standard") if c.id.endswith("rank-12-state"))
     assert {control.name: control.value for control in rank.controls}["overlapping_12, causal"] == 5
+
+
+def test_sizes_are_judged_where_there_are_any():
+    good = dataclasses.replace(GOOD, sizes=(ideal.size(16), ideal.size(256)))
+    assert verdicts(good)["rank-against-size"] == "reproduced"
+    for rank in (2, 4, None):
+        spoiled = dataclasses.replace(GOOD, sizes=(ideal.size(16, rank), ideal.size(256)))
+        assert verdicts(spoiled)["rank-against-size"] == "not reproduced"
 
 
 def test_only_the_algebraic_claim_is_set_apart():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from experiments.markov_cores import ideal
 from invariscope.experiments.markov_cores import PRESETS
 from invariscope.experiments.markov_cores.claims import make_claims
@@ -38,6 +40,16 @@ def test_eigenvalue_controls_and_truth_are_drawn():
     names = {row[1] for row in FIGURES["eigenvalues"].rows}
     assert {"seed 0", "untrained", "random", "pca"} <= names
     assert any("truth" in str(cell) or "task" in str(cell) for row in FIGURES["eigenvalues"].rows for cell in row)
+
+
+def test_sizes_are_drawn_by_both_rules_where_there_are_any():
+    sized = dataclasses.replace(GOOD, sizes=(ideal.size(16, None), ideal.size(256)))
+    figure = {figure.name: figure for figure in make_figures(CONFIG, sized)}["sizes"]
+    assert [(row[1], row[3]) for row in figure.rows if row[0] == "energy .999"] == [
+        ("width 16, 4 heads, 1 layer", 7.0),
+        ("width 256, 4 heads, 1 layer", 7.0),
+    ]
+    assert [row[1] for row in figure.rows if row[0] == "causal 2 % rule"] == ["width 256, 4 heads, 1 layer"]
 
 
 def test_similarities_show_nulls_and_the_within_panel():

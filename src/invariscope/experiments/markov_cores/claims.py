@@ -28,6 +28,7 @@ MARKS = {
     "rank-2-control": Mark(kind="within", target=2, tolerance=0),
     "spectrum": Mark(kind="at_most", target=0.03),
     "spectrum-against-controls": Mark(kind="at_most", target=1 / 3),
+    "rank-against-size": Mark(kind="within", target=3, tolerance=0),
     "weight-cosine": Mark(kind="at_most", target=0.05),
     "near-optimal": Mark(kind="at_most", target=0.003),
     "by-construction-final-norm": Mark(kind="at_most", target=0.001),
@@ -63,6 +64,7 @@ class Statement:
         unit: of the number and of the mark.
         figure: the one that shows it.
         source: where the claim comes from. paper: the paper's number.
+        applies: whether the run measures it at all.
         by_construction: true of any model.
     """
 
@@ -74,6 +76,7 @@ class Statement:
     source: str = PAPER
     paper: float | None = None
     by_construction: bool = False
+    applies: Callable[[Findings], bool] = lambda findings: True
 
 
 STATEMENTS = (
@@ -141,6 +144,14 @@ STATEMENTS = (
         source=OURS,
     ),
     Statement(
+        name="rank-against-size",
+        text="The core does not grow with the model: 3 directions over widths 16 to 256, 1 to 8 heads, one and two layers",
+        measure=lambda findings: m.measure_size(findings, MARKS["rank-against-size"].target),
+        unit="directions",
+        figure="sizes",
+        applies=lambda findings: bool(findings.sizes),
+    ),
+    Statement(
         name="spectrum",
         text="The operator fitted in the core has the chain's eigenvalues: the largest error",
         measure=m.measure_spectrum,
@@ -199,7 +210,7 @@ def make_claims(findings: Findings, *, preset: str) -> list[Claim]:
         findings: what was measured.
         preset: its name.
     """
-    return [_judged(statement, statement.measure(findings), preset) for statement in STATEMENTS]
+    return [_judged(statement, statement.measure(findings), preset) for statement in STATEMENTS if statement.applies(findings)]
 
 
 def _judged(statement: Statement, found: m.Measured, preset: str) -> Claim:

@@ -74,6 +74,7 @@ class Config:
         num_layers: blocks of the transformer, which has no norm, no biases and GELU.
         num_heads: attention heads a block.
         mlp_width: hidden units of the MLP.
+        sizes: further models on the 12-state chain, as width, heads and layers of each; their MLP is four times as wide.
         train: how each model is trained.
         extract_sequences: sequences behind each core.
         evaluate_sequences: held-out sequences behind each effect, similarity and transplant.
@@ -96,6 +97,7 @@ class Config:
     num_layers: int = 1
     num_heads: int = 4
     mlp_width: int = 256
+    sizes: tuple[tuple[int, int, int], ...] = ()
     train: TrainConfig = field(default_factory=TrainConfig)
     extract_sequences: int = 1024
     evaluate_sequences: int = 1024
@@ -107,6 +109,10 @@ class Config:
         for name, least in LEAST.items():
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} = {getattr(self, name)}", expected=f"at least {least}", do=f"raise {name}")
+        if len(set(self.sizes)) < len(self.sizes):
+            raise ConfigError(f"sizes {list(self.sizes)}", expected="each size once", do="leave the repeated ones out")
+        for size in self.sizes:
+            self.sized_model("twelve", *size)
         missing = [name for name in CARRYING if not getattr(self, name).seeds]
         if missing:
             raise ConfigError(
@@ -143,6 +149,10 @@ class Config:
         """The task of an arm."""
         return MarkovChain.named(self.arms()[arm].chain, sequence_length=self.sequence_length)
 
+    def sized_model(self, arm: str, width: int, num_heads: int, num_layers: int) -> TransformerConfig:
+        """The model's configuration in an arm at another size."""
+        return dataclasses.replace(self.model(arm), width=width, num_heads=num_heads, num_layers=num_layers, mlp_width=4 * width)
+
     def model(self, arm: str) -> TransformerConfig:
         """The model's configuration in an arm."""
         return TransformerConfig(
@@ -155,10 +165,24 @@ class Config:
         )
 
 
+SIZES = (
+    *((16, 4, 1), (32, 4, 1), (128, 4, 1), (256, 4, 1)),
+    *((64, 1, 1), (64, 2, 1), (64, 8, 1)),
+    *((16, 4, 2), (64, 4, 2), (128, 8, 2)),
+)
+"""Width, heads and layers of the preset standard's further models."""
+
+
 def _standard() -> Config:
     seeds = (0, 1, 2, 3, 4)
     arms = {name: dataclasses.replace(getattr(Config(), name), seeds=seeds) for name in ARMS}
-    return Config(**arms, train=TrainConfig(steps=1200, eval_every=100), extract_sequences=2048, evaluate_sequences=2048)
+    return Config(
+        **arms,
+        train=TrainConfig(steps=1200, eval_every=100),
+        sizes=SIZES,
+        extract_sequences=2048,
+        evaluate_sequences=2048,
+    )
 
 
 PRESETS: Mapping[str, Config] = {"quick": Config(), "standard": _standard()}

@@ -11,6 +11,7 @@ from invariscope.experiments.markov_cores.findings import (
     Findings,
     ModelFindings,
     PairFindings,
+    SizeFindings,
     SpectrumFindings,
     TransplantFindings,
 )
@@ -59,6 +60,7 @@ def make_figures(config: Config, findings: Findings) -> list[Figure]:
         _eigenvalues(config, findings),
         _similarities(config, findings),
         _transplants(config, findings),
+        *([_sizes(findings)] if findings.sizes else []),
         _training(config, findings),
     ]
 
@@ -250,6 +252,31 @@ def _costliest(found: Sequence[TransplantFindings]) -> list[TransplantFindings]:
     for arm in dict.fromkeys(one.arm for one in found):
         shown += sorted((one for one in found if one.arm == arm), key=lambda one: -one.cost.value)[:2]
     return shown
+
+
+def _sizes(findings: Findings) -> Figure:
+    dots = [
+        Condition(panel=panel, name=size.title, value=float(value), role="core" if causal else "control")
+        for panel, causal in (("causal 2 % rule", True), ("energy .999", False))
+        for size in findings.sizes
+        if (value := _larger(size) if causal else size.energy_999) is not None
+    ]
+    return draw_condition_dots(
+        ConditionDots(
+            dots=tuple(dots),
+            references={"the chain's dimensions": 3.0},
+            title="Rank of the core against the size of the model",
+            caption="Core after the last attention on the 12-state chain, one model a row: the larger of the sufficient and the "
+            "necessary rank, and the rule that looks at singular values. No dot: no rank of those scanned will do.",
+            quantity="rank",
+            unit="directions",
+        ),
+        name="sizes",
+    )
+
+
+def _larger(size: SizeFindings) -> int | None:
+    return None if size.sufficient is None or size.necessary is None else max(size.sufficient, size.necessary)
 
 
 def _training(config: Config, findings: Findings) -> Figure:

@@ -13,6 +13,7 @@ __all__ = [
     "ModelFindings",
     "PairFindings",
     "SiteFindings",
+    "SizeFindings",
     "SpectrumControl",
     "SpectrumFindings",
     "TransplantFindings",
@@ -192,11 +193,40 @@ class PairFindings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SizeFindings:
+    """One size of model on the 12-state chain, after the last attention.
+
+    Args:
+        width, num_heads, num_layers: of the model.
+        sufficient, necessary: by the causal 2 % rule; None where no rank up to ``scanned`` is.
+        energy_99, energy_999: what the energy rules say.
+        divergence: from the exact law, nats.
+    """
+
+    width: int
+    num_heads: int
+    num_layers: int
+    sufficient: int | None
+    necessary: int | None
+    scanned: int
+    energy_99: int
+    energy_999: int
+    divergence: Estimate
+
+    @property
+    def title(self) -> str:
+        """In words."""
+        heads = f"{self.num_heads} head{'s' if self.num_heads > 1 else ''}"
+        return f"width {self.width}, {heads}, {self.num_layers} layer{'s' if self.num_layers > 1 else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """The whole study."""
+    """The whole study; sizes are empty where the preset trains none."""
 
     models: tuple[ModelFindings, ...]
     pairs: tuple[PairFindings, ...]
+    sizes: tuple[SizeFindings, ...] = ()
 
     @property
     def transplants(self) -> tuple[TransplantFindings, ...]:

@@ -24,6 +24,7 @@ __all__ = [
     "measure_rank",
     "measure_rank_two",
     "measure_remove",
+    "measure_size",
     "measure_spectrum",
     "measure_spectrum_ratio",
     "measure_transplant",
@@ -142,6 +143,26 @@ def measure_rank_two(findings: Findings, *, gap_rule: Mark, third_cca: Mark) -> 
         _over("the same, untrained pair", [pair.untrained.heldout_components[2] for pair in pairs], max),
     ]
     return _ranks(models, gap_rule.target, controls)
+
+
+def measure_size(findings: Findings, target: float) -> Measured:
+    """The causal rank over all sizes of model, beside the energy rules and the worst divergence from the law."""
+    sizes = findings.sizes
+    found = [size.scanned + 1 if rank is None else rank for size in sizes for rank in (size.sufficient, size.necessary)]
+    controls = [
+        _over("energy .99", [size.energy_99 for size in sizes], max),
+        _over("energy .999", [size.energy_999 for size in sizes], max),
+        _over("divergence from the law, nats", [size.divergence.value for size in sizes], max),
+    ]
+    return Measured(
+        value=_farthest(target)(found),
+        low=min(found),
+        high=max(found),
+        num=len(sizes),
+        seeds=_seeds(findings.of("twelve"))[:1],
+        controls=controls,
+        note="sufficient and necessary rank of every size by the causal 2 % rule, the one farthest from the mark",
+    )
 
 
 def _effect(site: SiteFindings, name: str, edit: str) -> Estimate:

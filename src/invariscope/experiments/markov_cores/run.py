@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import combinations
+from typing import Any
 
 from invariscope.experiments.markov_cores.claims import make_claims
 from invariscope.experiments.markov_cores.config import Config
 from invariscope.experiments.markov_cores.figures import make_figures
-from invariscope.experiments.markov_cores.findings import Findings, ModelFindings, PairFindings
+from invariscope.experiments.markov_cores.findings import Findings, ModelFindings, PairFindings, SizeFindings
 from invariscope.parallel import map_jobs, track
 from invariscope.storage.claims_file import write_claims
 from invariscope.storage.records import from_json_record, to_json_record
@@ -45,9 +46,15 @@ def run(
     jobs = [{**shared, "arm": arm, "seeds": list(seeds)} for arm, settings in arms for seeds in combinations(settings.seeds, 2)]
     with track("comparing", len(jobs), unit="pairs of seeds", show=progress) as advance:
         pairs = map_jobs(f"{HERE}.compare:compare_job", jobs, on_done=lambda index, result: advance(), **how)
+    sizes: list[Any] = []
+    if config.sizes:
+        jobs = [{**shared, "width": width, "num_heads": heads, "num_layers": layers} for width, heads, layers in config.sizes]
+        with track("sizes", len(jobs), unit="models", show=progress) as advance:
+            sizes = map_jobs(f"{HERE}.sizes:size_job", jobs, on_done=lambda index, result: advance(), **how)
     findings = Findings(
         models=tuple(from_json_record(ModelFindings, found) for found in models),
         pairs=tuple(from_json_record(PairFindings, found) for found in pairs),
+        sizes=tuple(from_json_record(SizeFindings, found) for found in sizes),
     )
     for figure in make_figures(config, findings):
         figure.save(folder.figures)

@@ -50,12 +50,15 @@ def forward(weights: dict[str, Array], config: TransformerConfig, tokens: np.nda
             x = x + weights["position_embedding"][: len(row)]
         for layer in range(config.num_layers):
             name = f"blocks.{layer}"
-            normed = _norm(weights, f"{name}.attention_norm", x)
+            post = config.layer("norm", layer) == "post"
+            normed = x if post else _norm(weights, f"{name}.attention_norm", x)
             x = x + _attention(weights, f"{name}.attention", normed, config.layer("num_heads", layer), config.causal)
+            x = _norm(weights, f"{name}.attention_norm", x) if post else x
             if config.layer("mlp_width", layer):
-                hidden = _linear(weights, f"{name}.mlp_input", _norm(weights, f"{name}.mlp_norm", x))
+                hidden = _linear(weights, f"{name}.mlp_input", x if post else _norm(weights, f"{name}.mlp_norm", x))
                 gelu = hidden * 0.5 * (1 + erf(hidden / math.sqrt(2)))
                 hidden = gelu if config.layer("activation", layer) == "gelu" else np.maximum(hidden, 0)
                 x = x + _linear(weights, f"{name}.mlp_output", hidden)
+                x = _norm(weights, f"{name}.mlp_norm", x) if post else x
         rows.append(_linear(weights, "unembedding", _norm(weights, "final_norm", x)))
     return np.stack(rows)

@@ -56,9 +56,9 @@ def tokens(rows: int = 3, length: int = 6, seed: int = 1) -> Tensor:
         ({"num_layers": 2, "num_heads": (2, 5)}, "width 8 with 5 heads", "a width that the heads divide"),
         ({"num_heads": (1, 2)}, "num_heads as a tuple of 2 values for 1 layers", "a tuple of one a layer"),
         ({"num_layers": 2, "norm": ["pre", "none"]}, "norm as a list of 2 values for 2 layers", "a tuple of one a layer"),
-        ({"norm": "post"}, "norm = 'post'", "not built yet"),
-        ({"num_layers": 2, "norm": ("none", "post")}, "norm = 'post'", "post-norm blocks are not built yet"),
-        ({"dropout": 0.1}, "dropout = 0.1", "dropout is not built yet"),
+        ({"dropout": -0.1}, "dropout = -0.1", "a probability from 0 to below 1"),
+        ({"dropout": 1.0}, "dropout = 1.0", "a probability from 0 to below 1"),
+        ({"dropout": math.nan}, "dropout = nan", "a probability from 0 to below 1"),
         ({"initial_scale": -1.0}, "initial_scale = -1.0", "a finite number, at least 0"),
         ({"initial_scale": math.nan}, "initial_scale = nan", "a finite number, at least 0"),
     ],
@@ -78,6 +78,7 @@ def test_a_choice_that_cannot_be_carried_out_is_refused_by_name(choices: dict[st
         ({"activation": "relo"}, "unknown activation 'relo'", "nearest: relu"),
         ({"num_layers": 2, "activation": ("gelu", "silu")}, "unknown activation 'silu'", "relu"),
         ({"norm": "pro"}, "unknown norm 'pro'", "nearest: pre"),
+        ({"norm": "pots"}, "unknown norm 'pots'", "nearest: post"),
         ({"positions": "rotary"}, "unknown positions 'rotary'", "learned"),
         ({"initial_std": "fan"}, "unknown initial_std 'fan'", "nearest: fan_in"),
     ],
@@ -113,6 +114,7 @@ def test_a_field_per_layer_takes_one_value_or_one_a_layer() -> None:
         {},
         {"num_layers": 3, "attention_bias": True, "mlp_bias": True, "unembedding_bias": True, "final_norm": True, "norm": "pre"},
         {"positions": "none", "num_outputs": 3, "head_width": 5, "mlp_width": 0},
+        {"num_layers": 2, "norm": "post", "dropout": 0.5},
     ],
     ids=str,
 )
@@ -134,8 +136,10 @@ WIDE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("rule", "scale"), [("width", 1.0), ("fan_in", 1.0), ("fan_in", 0.5)])
-def test_initial_matrices_have_their_standard_deviation_biases_are_zero_and_gains_one(rule: str, scale: float) -> None:
-    model = build(**WIDE, initial_std=rule, initial_scale=scale)
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_initial_matrices_have_their_standard_deviation_biases_are_zero_and_gains_one(norm: str, rule: str, scale: float) -> None:
+    model = build(**(WIDE | {"norm": norm}), initial_std=rule, initial_scale=scale)
+    assert {"blocks.0.attention_norm.weight", "blocks.0.mlp_norm.bias"} < set(model.state_dict())
     inputs = {"blocks.0.attention.output.weight": 128, "blocks.0.mlp_output.weight": 256} if rule == "fan_in" else {}
     for name, parameter in model.state_dict().items():
         if parameter.ndim == 1:
@@ -164,11 +168,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "no positions": {"positions": "none"},
     "relu with biases": {"activation": "relu", "attention_bias": True, "mlp_bias": True, "unembedding_bias": True},
     "pre norm": {"norm": "pre", "final_norm": True, "attention_bias": True},
+    "post norm": {"norm": "post", "num_layers": 2, "activation": "relu", "attention_bias": True, "mlp_bias": True},
+    "post norm, attention only": {"norm": "post", "mlp_width": 0, "final_norm": True},
     "head width": {"head_width": 5, "num_heads": 3, "num_outputs": 4},
     "not causal": {"causal": False, "num_layers": 2},
     "per layer": {
         **{"num_layers": 3, "num_heads": (2, 1, 4), "mlp_width": (12, 0, 5), "activation": ("gelu", "gelu", "relu")},
-        **{"norm": ("none", "pre", "pre"), "attention_bias": (False, True, False), "mlp_bias": (True, False, False)},
+        **{"norm": ("none", "pre", "post"), "attention_bias": (False, True, False), "mlp_bias": (True, False, False)},
     },
 }
 
@@ -215,7 +221,7 @@ def test_tokens_that_do_not_fit_the_context_are_refused(given: Tensor) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_low_precision_works_on_the_cpu_and_stays_close(dtype: torch.dtype) -> None:
-    model = build(num_layers=2, norm="pre", final_norm=True)
+    model = build(num_layers=2, norm=("pre", "post"), final_norm=True)
     exact = model(tokens()).detach()
     low = model.to(dtype)
     for found in (low(tokens()), low.last_logits(tokens(), 6)):
@@ -227,9 +233,10 @@ def test_low_precision_works_on_the_cpu_and_stays_close(dtype: torch.dtype) -> N
 # --- sites
 
 
+@pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("mlp_width", [12, (12, 0)])
-def test_every_site_is_a_submodule_of_its_name_and_fires_once_in_the_order_of_the_names(mlp_width: Any) -> None:
-    model = build(num_layers=2, mlp_width=mlp_width, norm="pre")
+def test_every_site_is_a_submodule_of_its_name_and_fires_once_in_the_order_of_the_names(mlp_width: Any, norm: str) -> None:
+    model = build(num_layers=2, mlp_width=mlp_width, norm=norm)
     fired: list[str] = []
     for name in model.site_names():
         model.get_submodule(name).register_forward_hook(lambda *_, name=name: fired.append(name))

@@ -39,7 +39,7 @@ PART = (
 
 
 @pytest.mark.parametrize(
-    "choices", [{}, {"num_layers": 1, "mlp_width": 0}, {"norm": "pre", "final_norm": True}, {"causal": False}]
+    "choices", [{}, {"num_layers": 1, "mlp_width": 0}, {"norm": "pre", "final_norm": True}, {"norm": "post"}, {"causal": False}]
 )
 @pytest.mark.parametrize(("length", "num_rows"), [(6, 1), (6, 2), (6, 6), (4, 3), (1, 1)])
 def test_it_gives_the_last_rows_of_the_plain_forward(choices: dict[str, Any], length: int, num_rows: int) -> None:
@@ -49,8 +49,9 @@ def test_it_gives_the_last_rows_of_the_plain_forward(choices: dict[str, Any], le
     torch.testing.assert_close(found, model(tokens(length))[:, -num_rows:], rtol=0, atol=1e-12)
 
 
-def test_gradients_of_the_weights_are_those_of_the_plain_forward() -> None:
-    model = build(norm="pre")
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_gradients_of_the_weights_are_those_of_the_plain_forward(norm: str) -> None:
+    model = build(norm=norm)
     fast = torch.autograd.grad(model.last_logits(tokens()).square().sum(), list(model.parameters()))
     plain = torch.autograd.grad(model(tokens())[:, -1:].square().sum(), list(model.parameters()))
     for (name, _), a, b in zip(model.named_parameters(), fast, plain, strict=True):
@@ -79,6 +80,19 @@ def test_a_hook_that_would_see_only_part_is_refused_by_name(name: str, pre: bool
     assert "model(tokens)" in caught.value.do
     handle.remove()
     assert model.last_logits(tokens()).shape == (3, 1, 7)
+
+
+def test_a_norm_after_the_addition_sees_only_part_and_its_hook_is_refused() -> None:
+    model = build(norm=("pre", "post"))
+    for name in ("blocks.1.attention_norm", "blocks.1.mlp_norm", "blocks.1.dropout"):
+        handle = model.get_submodule(name).register_forward_hook(lambda *_: None)
+        with pytest.raises(HookedSiteError, match=f"a hook on '{name}' during last_logits"):
+            model.last_logits(tokens())
+        handle.remove()
+    seen: list[Tensor] = []
+    model.get_submodule("blocks.0.attention_norm").register_forward_hook(lambda m, i, out: seen.append(out))
+    model.last_logits(tokens())
+    assert seen[0].shape == (3, 6, 8)
 
 
 @pytest.mark.parametrize("name", WHOLE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 from torch import nn
@@ -41,6 +43,20 @@ def test_the_twin_has_the_type_and_the_mode_of_the_model(dtype: torch.dtype, tra
     twin = untrained(Transformer(CONFIG, generator=seeded(0)).to(dtype).train(training), seeded(1))
     assert {parameter.dtype for parameter in twin.parameters()} == {dtype}
     assert {module.training for module in twin.modules()} == {training}
+
+
+def test_the_twin_of_a_post_norm_model_has_gains_of_one_and_no_generator_of_masks() -> None:
+    config = dataclasses.replace(CONFIG, norm="post", dropout=0.5)
+    model = Transformer(config, generator=seeded(0)).eval()
+    model.dropout.generator = seeded(2)
+    with torch.no_grad():
+        model.get_parameter("blocks.0.attention_norm.weight").fill_(3.0)
+    twin = untrained(model, seeded(1))
+    assert twin.config == config
+    assert twin.dropout.generator is None
+    assert torch.equal(twin.get_parameter("blocks.0.attention_norm.weight").detach(), torch.ones(8))
+    tokens = torch.tensor([[0, 1, 2, 3]])
+    assert torch.equal(twin(tokens), untrained(model, seeded(1))(tokens))
 
 
 def test_a_subclass_stays_one() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from invariscope.errors import ConfigError, ForeignFileError
+from invariscope.storage.atomic import read_json
 from invariscope.storage.claims import Claim, Control, Mark
 from invariscope.storage.claims_file import read_claims, write_claims
 
@@ -44,7 +45,7 @@ def contract_claim(**changes: Any) -> Claim:
 
 def written(path: Path, *claims: Claim) -> dict[str, Any]:
     write_claims(path, claims, experiment="markov-cores", preset="quick")
-    return json.loads(path.read_text())
+    return read_json(path)
 
 
 def test_the_file_has_the_contracts_form(tmp_path: Path):

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from invariscope.errors import ForeignFileError, NonFiniteError
+from invariscope.storage.atomic import read_json
 from invariscope.storage.manifest import Manifest, config_hash
 
 CONFIG = {"model": {"width": 64, "layers": 1}, "seeds": (0, 1), "rate": 3e-3}
@@ -81,7 +82,7 @@ def test_the_hash_sees_every_value():
 def test_a_manifest_that_is_not_ours_is_refused(change, problem: str, tmp_path: Path):
     manifest().save(tmp_path)
     path = tmp_path / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    path.write_text(json.dumps(read_json(path) | change))
     with pytest.raises(
         ForeignFileError, match=rf"manifest\.json, which is no manifest of ours \(.*{problem}.*; expected a .*; pass"
     ):

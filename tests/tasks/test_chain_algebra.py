@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from invariscope.errors import TransitionMatrixError
 from invariscope.tasks.chain_algebra import (
+    check_emission,
     check_transition,
     communicating_classes,
     double_centred_log_rank,
+    is_cyclic,
     nontrivial_spectrum,
     period,
     stationary_law,
@@ -142,3 +144,38 @@ def test_log_rank_counts_the_directions_that_a_softmax_can_tell():
     assert double_centred_log_rank(bias.softmax(0).expand(9, 9)) == 0
     assert double_centred_log_rank(random_chain(9, 3)) == 8
     assert double_centred_log_rank(0.75 * torch.eye(9) + 0.25 * ring(9)) is None
+
+
+@pytest.mark.parametrize(
+    ("matrix", "given_part", "expected", "do"),
+    [
+        ([[0.5, 0.5]], "an emission matrix of shape [1, 2] for 2 hidden states", "[2, V] with 2 tokens or more", "each hidden"),
+        ([[1.0], [1.0]], "shape [2, 1] for 2 hidden states", "2 tokens or more", "one row of V"),
+        ("identity", "an emission matrix that is no array of numbers", "a matrix [S, V]", "each of S states"),
+        ([[0.5, 0.5, 0], [1.1, 0, -0.1]], "an emission matrix with -0.1 at [1, 2]", "0 or more", "P(token = y | state = x)"),
+        ([[0.5, 0.5], [0.4, 0.5]], "an emission matrix whose row 1 sums to 0.9", "sum to 1", "divide each row"),
+        ([[0.5, 0.9], [0.5, 0.1]], "an emission matrix whose row", "sum to 1", "transpose it"),
+    ],
+)  # fmt: skip
+def test_what_is_no_emission_matrix_is_refused(matrix, given_part, expected, do):
+    with pytest.raises(TransitionMatrixError) as caught:
+        check_emission(matrix, 2)
+    assert given_part in caught.value.given
+    assert expected in caught.value.expected
+    assert do in caught.value.do
+    assert "\n" not in str(caught.value)
+
+
+def test_emission_rows_are_normalised_in_a_copy():
+    given_matrix = torch.tensor([[0.5, 0.25, 0.25 + 4e-7], [0, 0, 1]], dtype=torch.float64)
+    emission = check_emission(given_matrix, 2)
+    torch.testing.assert_close(emission.sum(1), torch.ones(2, dtype=torch.float64), atol=1e-15, rtol=0)
+    assert torch.equal(check_emission(emission, 2), emission)
+    emission[0, 0] = 9
+    assert float(given_matrix[0, 0]) == 0.5
+
+
+def test_cyclic_matrices_are_square_and_constant_along_their_diagonals():
+    assert is_cyclic(ring(5) * 0.5 + 0.1)
+    assert not is_cyclic(torch.diag(torch.tensor([0.5, 0.5, 0.4])))
+    assert not is_cyclic(torch.full((2, 3), 1 / 3))

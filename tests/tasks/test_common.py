@@ -10,7 +10,7 @@ import torch
 
 from invariscope.errors import ConfigError, UnknownNameError
 from invariscope.positions import select_positions
-from invariscope.tasks import MarkovChain, Task, build_task, describe_task
+from invariscope.tasks import HiddenMarkovChain, MarkovChain, Task, build_task, describe_task
 
 TASKS = {
     "four_paper": lambda: MarkovChain.named("four_paper", 4),
@@ -19,6 +19,13 @@ TASKS = {
     "spread_12": lambda: MarkovChain.named("spread_12", 2),
     "two_states": lambda: MarkovChain([[0.5, 0.5], [0.9, 0.1]], 5),
     "dirichlet": lambda: MarkovChain.dirichlet(5, 0.5, generator=torch.Generator().manual_seed(4), sequence_length=3),
+    "with_spectrum": lambda: MarkovChain.with_spectrum(
+        [0.5, 0.3 + 0.2j, 0.3 - 0.2j], generator=torch.Generator().manual_seed(2), num_states=5, sequence_length=3
+    ),
+    "six_tokens": lambda: HiddenMarkovChain.named("six_tokens", 3),
+    "mess3_blurred": lambda: HiddenMarkovChain.named("mess3_blurred", 4),
+    "mess3_usual": lambda: HiddenMarkovChain.named("mess3_usual", 1),
+    "two_hidden": lambda: HiddenMarkovChain([[0.9, 0.1], [0.3, 0.7]], [[0.5, 0.5, 0], [0, 0.2, 0.8]], 4),
 }
 
 

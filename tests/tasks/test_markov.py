@@ -18,7 +18,7 @@ from invariscope.errors import (
 )
 from invariscope.tasks import MarkovChain
 
-CHAINS = json.loads(resources.files("invariscope.tasks").joinpath("chains.json").read_text("utf-8"))
+CHAINS = json.loads(resources.files("invariscope.tasks").joinpath("chains.json").read_text("utf-8"))["observed"]
 
 # The sheet's own numbers for the chains of four states (arXiv:2602.22600 for the third), to the digits it prints.
 PRINTED_SPECTRA = {

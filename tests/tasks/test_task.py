@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from invariscope.errors import ConfigError, PositionError
 from invariscope.positions import Rows
-from invariscope.tasks import LazyBatches, MarkovChain, SampledBatches, Symmetry, derive_seed, time_shift
+from invariscope.tasks import LazyBatches, MarkovChain, SampledBatches, Symmetry, cyclic_symmetry, derive_seed, time_shift
 
 PARTS = st.lists(st.integers(-5, 300) | st.text('ab,1"[', max_size=3), max_size=4)
 
@@ -95,3 +95,8 @@ def test_symmetry_moves_tokens_and_positions():
 def test_symmetry_refuses_what_is_no_permutation(generators, given_part):
     with pytest.raises(ConfigError, match=given_part):
         Symmetry(generators=generators)
+
+
+def test_the_cyclic_symmetry_moves_tokens_and_no_positions():
+    symmetry = cyclic_symmetry(4, 3)
+    assert symmetry.act(torch.tensor([[0, 3, 2], [1, 1, 0]])).tolist() == [[1, 0, 3], [2, 2, 1]]

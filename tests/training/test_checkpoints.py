@@ -130,10 +130,10 @@ def test_only_the_first_three_faults_are_listed(path: Path):
 def test_the_state_brings_weights_and_optimiser_back_bit_for_bit(tmp_path: Path):
     net = model()
     optimiser = optimiser_of(net, steps=3)
-    save_state(tmp_path / "state.safetensors", net, optimiser, step=3, losses=[0.1, 1 / 3])
+    save_state(tmp_path / "state.safetensors", net, optimiser, step=3, losses=[0.1, 1 / 3], log_digest="ab")
     other = model(seed=1)
     restored = optimiser_of(other)
-    assert load_state(tmp_path / "state.safetensors", other, restored) == (3, [0.1, 1 / 3])
+    assert load_state(tmp_path / "state.safetensors", other, restored) == (3, [0.1, 1 / 3], "ab")
     for (name, a), (_, b) in zip(net.named_parameters(), other.named_parameters(), strict=True):
         assert torch.equal(a, b), name
         assert optimiser.state[a].keys() == restored.state[b].keys() == {"step", "exp_avg", "exp_avg_sq"}

@@ -13,7 +13,7 @@ import torch
 from invariscope.errors import ConfigError, FolderError, ForeignFileError, UnknownNameError
 from invariscope.tasks import MarkovChain
 from invariscope.training import Run, TrainConfig, load_run, seed_folder, train
-from training.toy_tasks import CHAIN, SMALL, TINY, Described, FirstPlusLast, run_bytes
+from training.toy_tasks import CHAIN, POST, SMALL, TINY, Described, FirstPlusLast, run_bytes
 
 CONFIG = TrainConfig(steps=6, batch_size=4, warmup_steps=2, eval_every=3, eval_sequences=16, checkpoint_every=4)
 
@@ -32,10 +32,10 @@ def test_engines_agree_bit_for_bit_and_seeds_differ(tmp_path: Path):
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
-        inline = go([0, 5], folder=tmp_path / "inline")
+        inline = go([0, 5], folder=tmp_path / "inline", model=POST)
     finally:
         torch.set_num_threads(before)
-    processes = go([0, 5], folder=tmp_path / "processes", engine="auto", num_workers=1)
+    processes = go([0, 5], folder=tmp_path / "processes", model=POST, engine="auto", num_workers=1)
     for seed in (0, 5):
         a, b = (run_bytes(seed_folder(tmp_path / engine, seed)) for engine in ("inline", "processes"))
         assert a == b

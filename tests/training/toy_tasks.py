@@ -19,6 +19,7 @@ from invariscope.tasks import CandidateMap, Chance, MarkovChain, SampledBatches,
 
 CHAIN = MarkovChain([[0.9, 0.1], [0.3, 0.7]], 6, name="two states")
 TINY = TransformerConfig(vocab_size=2, context_length=6, width=8, num_heads=2, mlp_width=8)
+POST = dataclasses.replace(TINY, norm="post", activation="relu", attention_bias=True, mlp_bias=True, dropout=0.1)
 SMALL = TransformerConfig(vocab_size=3, context_length=4, width=8, num_heads=2, mlp_width=16)
 
 

@@ -7,8 +7,10 @@ from invariscope.figures.ablation_bars import Ablation, AblationBars, draw_ablat
 from invariscope.figures.condition_dots import Condition, ConditionDots, draw_condition_dots
 from invariscope.figures.eigenvalues import Box, Eigenvalues, Spectrum, draw_eigenvalues
 from invariscope.figures.figure import Figure
+from invariscope.figures.follow_curves import FollowCurve, FollowCurves, draw_follow_curves
 from invariscope.figures.rank_curve import RankCurve, RankSeries, draw_rank_curve
 from invariscope.figures.similarity_bars import SimilarityBar, SimilarityBars, draw_similarity_bars
+from invariscope.figures.simplex import Simplex, SimplexPoints, draw_simplex
 from invariscope.figures.training_curves import TrainingCurve, TrainingCurves, draw_training_curves
 
 __all__ = [
@@ -19,17 +21,23 @@ __all__ = [
     "ConditionDots",
     "Eigenvalues",
     "Figure",
+    "FollowCurve",
+    "FollowCurves",
     "RankCurve",
     "RankSeries",
     "SimilarityBar",
     "SimilarityBars",
+    "Simplex",
+    "SimplexPoints",
     "Spectrum",
     "TrainingCurve",
     "TrainingCurves",
     "draw_ablation_bars",
     "draw_condition_dots",
     "draw_eigenvalues",
+    "draw_follow_curves",
     "draw_rank_curve",
     "draw_similarity_bars",
+    "draw_simplex",
     "draw_training_curves",
 ]

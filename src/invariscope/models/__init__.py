@@ -1,7 +1,7 @@
 """Models: our transformers, their untrained twins, and fingerprints of any model."""
 
 from invariscope.models.fingerprint import fingerprint
-from invariscope.models.transformer import Transformer, TransformerConfig
+from invariscope.models.transformer import Dropout, Transformer, TransformerConfig
 from invariscope.models.untrained import untrained
 
-__all__ = ["Transformer", "TransformerConfig", "fingerprint", "untrained"]
+__all__ = ["Dropout", "Transformer", "TransformerConfig", "fingerprint", "untrained"]

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, cast
 
 import torch
@@ -26,7 +27,7 @@ from torch import Tensor, nn
 
 from invariscope.errors import ConfigError, HookedSiteError, ShapeError, unknown_name
 
-__all__ = ["Transformer", "TransformerConfig"]
+__all__ = ["Dropout", "Transformer", "TransformerConfig"]
 
 Norm = Literal["none", "pre", "post"]
 Activation = Literal["gelu", "relu"]
@@ -52,8 +53,9 @@ class TransformerConfig:
         head_width: d, per layer; None: width / num_heads.
         mlp_width: M, per layer; 0 means a block without MLP.
         activation: of the MLP, per layer: ``gelu`` (exact) or ``relu``.
-        norm: layer norm, per layer: ``none``, ``pre`` (before attention and before the MLP) or ``post`` (after each addition; a
-            field already, refused until it is built).
+        norm: layer norm, per layer: ``none``; ``pre``: x + attention(norm(x)), then x + mlp(norm(x)) of the new x (Xiong et al.,
+            arXiv:2002.04745); ``post``: norm(x + attention(x)), then norm(x + mlp(x)) (Vaswani et al., arXiv:1706.03762), so
+            that ``resid_mid`` and ``resid_post`` are what the norms put out.
         final_norm: a layer norm before the unembedding.
         attention_bias, mlp_bias: biases in the projections, per layer.
         unembedding_bias: a bias on the logits.
@@ -62,10 +64,11 @@ class TransformerConfig:
         initial_scale: multiplies the standard deviation of every initial weight matrix.
         initial_std: ``width``: 1 / sqrt(D) for every matrix; ``fan_in``: 1 / sqrt(inputs), and 1 / sqrt(D) for embeddings.
             Biases start at zero, gains at one.
-        dropout: probability in training; a field already, refused above 0 until it is built.
+        dropout: p, from 0 to below 1: in training mode the probability with which an entry is dropped (:class:`Dropout`) where
+            PyTorch's ``TransformerEncoderLayer`` drops: attention weights, what attention adds, hidden units, what the MLP adds.
 
     Raises:
-        ConfigError: for a choice that does not exist, does not fit, or is not built yet.
+        ConfigError: for a choice that does not exist or does not fit.
     """
 
     vocab_size: int
@@ -107,8 +110,10 @@ class TransformerConfig:
             raise ConfigError(
                 f"initial_scale = {self.initial_scale}", expected="a finite number, at least 0", do="leave it at 1 or shrink it"
             )
-        if self.dropout:
-            raise ConfigError(f"dropout = {self.dropout}", expected="0: dropout is not built yet", do="leave dropout out")
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(
+                f"dropout = {self.dropout}", expected="a probability from 0 to below 1", do="lower it, or leave dropout out"
+            )
 
     def _check_layer(self, layer: int) -> None:
         _check_at_least("num_heads", self.layer("num_heads", layer), 1)
@@ -116,10 +121,6 @@ class TransformerConfig:
         _check_at_least("mlp_width", self.layer("mlp_width", layer), 0)
         _check_name("activation", self.layer("activation", layer), tuple(ACTIVATIONS))
         _check_name("norm", self.layer("norm", layer), NORMS)
-        if self.layer("norm", layer) == "post":
-            raise ConfigError(
-                "norm = 'post'", expected="'none' or 'pre': post-norm blocks are not built yet", do="use norm='pre'"
-            )
         if self.layer("head_width", layer) is None and self.width % self.layer("num_heads", layer):
             raise ConfigError(
                 f"width {self.width} with {self.layer('num_heads', layer)} heads",
@@ -143,11 +144,52 @@ def _check_name(kind: str, value: object, known: tuple[str, ...]) -> None:
         raise unknown_name(kind, str(value), known)
 
 
+class Dropout(nn.Module):
+    """In training mode, each entry becomes 0 with probability p and x / (1 - p) otherwise (Srivastava et al. 2014); else x.
+
+    Masks come from ``generator`` and never from PyTorch's global one. Whoever trains sets it before each forward as a function
+    of (seed, step), so that a resumed training draws the masks that an uninterrupted one would have drawn.
+
+    Args:
+        probability: p, from 0 to below 1.
+
+    >>> dropout = Dropout(0.5)
+    >>> dropout.generator = torch.Generator().manual_seed(1)
+    >>> sorted(set(dropout(torch.ones(100)).tolist())), dropout.eval()(torch.ones(2)).tolist()
+    ([0.0, 2.0], [1.0, 1.0])
+    """
+
+    def __init__(self, probability: float) -> None:
+        super().__init__()
+        self.probability = probability
+        self.generator: torch.Generator | None = None
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """``x`` with entries dropped.
+
+        Raises:
+            ConfigError: in training mode without a generator.
+        """
+        if not self.training or self.probability == 0:
+            return x
+        if self.generator is None:
+            raise ConfigError(
+                f"a forward in training mode with dropout = {self.probability} and no generator of masks",
+                expected="a torch.Generator: the global one is never read",
+                do="call model.eval() to measure, or set model.dropout.generator before each step of a training",
+            )
+        keep = 1 - self.probability
+        # Drawn where the generator lives, so that a model on another device sees the same masks.
+        mask = torch.empty(x.shape, dtype=x.dtype, device=self.generator.device).bernoulli_(keep, generator=self.generator)
+        return x * mask.div_(keep).to(x.device)
+
+
 class Attention(nn.Module):
     """Multi-head attention; queries, keys and values share one matrix [3 H d, D]."""
 
-    def __init__(self, config: TransformerConfig, layer: int) -> None:
+    def __init__(self, config: TransformerConfig, layer: int, dropout: Dropout) -> None:
         super().__init__()
+        self.dropout = dropout
         self.num_heads = config.layer("num_heads", layer)
         self.head_width = config.layer("head_width", layer) or config.width // self.num_heads
         self.causal = config.causal
@@ -164,36 +206,45 @@ class Attention(nn.Module):
         if self.causal:
             scores_BHQT = scores_BHQT + _causal_mask(q.shape[2], T, scores_BHQT)
         pattern_BHQT = pattern(scores_BHQT.softmax(-1))
-        heads_BQHd = heads((pattern_BHQT @ v).transpose(1, 2))
+        heads_BQHd = heads((self.dropout(pattern_BHQT) @ v).transpose(1, 2))
         return self.output(heads_BQHd.flatten(2))
 
 
 class Block(nn.Module):
-    """One block: attention and an MLP, each added to the residual stream; its submodules with site names are its sites."""
+    """One block: attention and an MLP, each added to the residual stream; its submodules with site names are its sites.
 
-    def __init__(self, config: TransformerConfig, layer: int) -> None:
+    Dropout follows ``attn_pattern`` and ``mlp_post`` and precedes ``attn_out`` and ``mlp_out``: the pattern's rows sum to 1,
+    and what a site shows as added to the residual stream is what is added.
+    """
+
+    def __init__(self, config: TransformerConfig, layer: int, dropout: Dropout) -> None:
         super().__init__()
         width, hidden, bias = config.width, config.layer("mlp_width", layer), config.layer("mlp_bias", layer)
-        pre = config.layer("norm", layer) == "pre"
-        self.attention = Attention(config, layer)
-        self.attention_norm = nn.LayerNorm(width) if pre else nn.Identity()
+        norm = nn.Identity if config.layer("norm", layer) == "none" else partial(nn.LayerNorm, width)
+        self.norm_after = config.layer("norm", layer) == "post"
+        self.dropout = dropout
+        self.attention, self.attention_norm = Attention(config, layer, dropout), norm()
         self.has_mlp = hidden > 0
         self.activation = ACTIVATIONS[config.layer("activation", layer)]
         self.resid_pre, self.attn_pattern, self.attn_heads = nn.Identity(), nn.Identity(), nn.Identity()
         self.attn_out, self.resid_mid, self.resid_post = nn.Identity(), nn.Identity(), nn.Identity()
         if self.has_mlp:
-            self.mlp_norm = nn.LayerNorm(width) if pre else nn.Identity()
+            self.mlp_norm = norm()
             self.mlp_input, self.mlp_output = _linear(width, hidden, bias=bias), _linear(hidden, width, bias=bias)
             self.mlp_pre, self.mlp_post, self.mlp_out = nn.Identity(), nn.Identity(), nn.Identity()
 
     def forward(self, x_BTD: Tensor, num_queries: int | None = None) -> Tensor:
         x_BTD = self.resid_pre(x_BTD)
-        attended = self.attention(self.attention_norm(x_BTD), self.attn_pattern, self.attn_heads, num_queries)
+        read_BTD = x_BTD if self.norm_after else self.attention_norm(x_BTD)
+        attended = self.dropout(self.attention(read_BTD, self.attn_pattern, self.attn_heads, num_queries))
         x_BTD = x_BTD if num_queries is None else x_BTD[:, x_BTD.shape[1] - num_queries :]
-        x_BTD = self.resid_mid(x_BTD + self.attn_out(attended))
+        x_BTD = x_BTD + self.attn_out(attended)
+        x_BTD = self.resid_mid(self.attention_norm(x_BTD) if self.norm_after else x_BTD)
         if self.has_mlp:
-            hidden_BTM = self.mlp_post(self.activation(self.mlp_pre(self.mlp_input(self.mlp_norm(x_BTD)))))
-            x_BTD = x_BTD + self.mlp_out(self.mlp_output(hidden_BTM))
+            read_BTD = x_BTD if self.norm_after else self.mlp_norm(x_BTD)
+            hidden_BTM = self.dropout(self.mlp_post(self.activation(self.mlp_pre(self.mlp_input(read_BTD)))))
+            x_BTD = x_BTD + self.mlp_out(self.dropout(self.mlp_output(hidden_BTM)))
+            x_BTD = self.mlp_norm(x_BTD) if self.norm_after else x_BTD
         return self.resid_post(x_BTD)
 
 
@@ -210,16 +261,19 @@ BLOCK_SITES = (
 )
 
 
-# What last_logits computes at every token even in the last block: keys and values need all of them.
-SEE_ALL_TOKENS = ("resid_pre", "attention_norm", "attention.query_key_value")
+# What last_logits computes at every token even in the last block: keys and values need all of them. So does the norm before
+# attention, where there is one.
+SEE_ALL_TOKENS = ("resid_pre", "attention.query_key_value")
 
 
 class Transformer(nn.Module):
     """A decoder-only transformer.
 
+    Its one :class:`Dropout` module, ``dropout``, serves every place that drops.
+
     Args:
         config: its shape and choices.
-        generator: source of the initial weights; nothing else is random.
+        generator: source of the initial weights.
     """
 
     def __init__(self, config: TransformerConfig, *, generator: torch.Generator) -> None:
@@ -229,7 +283,8 @@ class Transformer(nn.Module):
         if config.positions == "learned":
             self.position_embedding = nn.Parameter(torch.empty(config.context_length, config.width))
         self.embed = nn.Identity()
-        self.blocks = nn.ModuleList(Block(config, layer) for layer in range(config.num_layers))
+        self.dropout = Dropout(config.dropout)
+        self.blocks = nn.ModuleList(Block(config, layer, self.dropout) for layer in range(config.num_layers))
         self.final_norm = nn.LayerNorm(config.width) if config.final_norm else nn.Identity()
         self.unembedding = _linear(config.width, config.num_outputs or config.vocab_size, bias=config.unembedding_bias)
         self.logits = nn.Identity()
@@ -267,7 +322,7 @@ class Transformer(nn.Module):
     def last_logits(self, tokens: Int[Tensor, "B T"], num_rows: int = 1) -> Float[Tensor, "B num_rows V"]:
         """The last ``num_rows`` rows of :meth:`forward`, whose last block computes those rows only.
 
-        Equal to ``forward(tokens)[:, -num_rows:]`` up to rounding.
+        Equal to ``forward(tokens)[:, -num_rows:]`` up to rounding (in training mode with dropout: of equal law).
 
         Raises:
             HookedSiteError: where a module that would see only part of the tokens, or none, carries a hook.
@@ -287,7 +342,8 @@ class Transformer(nn.Module):
 
     def _refuse_hooks_that_would_miss_tokens(self) -> None:
         last = f"blocks.{len(self.blocks) - 1}"
-        see_all = {f"{last}.{name}" for name in SEE_ALL_TOKENS}
+        before = () if self.config.layer("norm", -1) == "post" else ("attention_norm",)
+        see_all = {f"{last}.{name}" for name in (*SEE_ALL_TOKENS, *before)}
         after = ("final_norm", "unembedding", "logits")
         modules = [(f"{last}.{name}".rstrip("."), module) for name, module in self.blocks[-1].named_modules()]
         for name, module in [*modules, *((name, self.get_submodule(name)) for name in after)]:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 
 from joblib.externals.loky import ProcessPoolExecutor, cpu_count, process_executor
 
@@ -50,7 +51,9 @@ def run_processes(function: str, payloads: Sequence[str], *, num_workers: int) -
         while waiting or running:
             while waiting and len(running) < num_workers:
                 index, payload = waiting.pop()
-                running[executor.submit(run_job, function, payload)] = index
+                with _workers_deaf_to_interrupts():
+                    future = executor.submit(run_job, function, payload)
+                running[future] = index
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in sorted(done, key=running.__getitem__):
                 # Taken out only after its result, so that the message names it where its worker has died.
@@ -63,9 +66,21 @@ def run_processes(function: str, payloads: Sequence[str], *, num_workers: int) -
         executor.shutdown(wait=True, kill_workers=not finished)
 
 
+@contextmanager
+def _workers_deaf_to_interrupts() -> Iterator[None]:
+    """Hold Ctrl-C back while a worker may be started, which inherits that it never hears it.
+
+    It reaches the whole process group, also a worker that is still importing and would print a traceback of its own; the parent
+    answers it when this context is left, by killing the workers.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _begin_worker(parent: int) -> None:
-    # Ctrl-C reaches the whole process group: the parent answers it, by killing us.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
     # loky replaces a worker that has grown by 300 MB since its first job, with a warning; a larger model is no leak.
     process_executor._USE_PSUTIL = False

@@ -4,6 +4,10 @@ A file is written under a temporary name in its own folder, forced to the disk a
 inside one file system is atomic (POSIX ``rename``), so a process that is killed at any moment leaves the old file, the new
 file, or the old file and a temporary one that :func:`is_temporary` recognises.
 
+A JSON object that states its ``schema_version`` is one of our documents (manifest, claims, figure): it is written with the
+SHA-256 of its values as its last entry, which reading checks and takes out again. JSON has no redundancy of its own, and one
+flipped bit turns a measured 0.91 into a 0.93 that nothing else would notice.
+
 >>> import tempfile
 >>> folder = Path(tempfile.mkdtemp())
 >>> write_json(folder / "seeds.json", {"seeds": [0, 1]})
@@ -14,7 +18,9 @@ file, or the old file and a temporary one that :func:`is_temporary` recognises.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
+import math
 import os
 import re
 import secrets
@@ -23,12 +29,23 @@ from typing import Any, NoReturn, TypeAlias
 
 from invariscope.errors import ConfigError, FolderError, ForeignFileError, NonFiniteError
 
-__all__ = ["JSON", "dump_json", "is_temporary", "read_bytes", "read_json", "write_bytes", "write_json", "write_text"]
+__all__ = [
+    "JSON",
+    "dump_json",
+    "encode_text",
+    "is_temporary",
+    "read_bytes",
+    "read_json",
+    "write_bytes",
+    "write_json",
+    "write_text",
+]
 
 # None, bool, int, float, str, and lists and string-keyed dictionaries of them. The recursive type itself refuses dict[str, float]
 # where dict[str, JSON] is asked for, and everything read would have to be narrowed at each use.
 JSON: TypeAlias = Any
 
+_SEAL = "sha256"
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
 
 
@@ -62,20 +79,35 @@ def write_bytes(path: Path | str, data: bytes) -> None:
 
 
 def write_text(path: Path | str, text: str) -> None:
-    """Write ``text`` to ``path`` in UTF-8, as :func:`write_bytes` does."""
-    write_bytes(path, text.encode())
+    """Write ``text`` to ``path`` in UTF-8, as :func:`write_bytes` does.
+
+    What UTF-8 does not have, such as the bytes of an odd file name on the command line, is written as ``\\udcff``: in JSON
+    that is the very same text.
+    """
+    write_bytes(path, encode_text(text))
+
+
+def encode_text(text: str) -> bytes:
+    r"""``text`` in UTF-8, a lone surrogate as its escape.
+
+    >>> encode_text("\udcff")
+    b'\\udcff'
+    """
+    return text.encode(errors="backslashreplace")
 
 
 def write_json(path: Path | str, value: JSON) -> None:
     """Write ``value`` to ``path`` as JSON: keys in the order given, indented by one, one newline at the end.
 
-    Equal values give equal bytes.
+    Equal values give equal bytes. An object with a ``schema_version`` gets its checksum as the last entry.
 
     Raises:
         NonFiniteError: for NaN and infinity, which JSON does not have.
         ConfigError: for tensors, paths and whatever else JSON does not have.
         FolderError: as :func:`write_bytes`.
     """
+    if _is_document(value):
+        value = {**value, _SEAL: _seal_of(value, what=str(path))}
     write_text(path, dump_json(value, what=str(path), indent=1) + "\n")
 
 
@@ -103,14 +135,20 @@ def dump_json(value: JSON, *, what: str, indent: int | None = None, sort_keys: b
 
 
 def read_json(path: Path | str) -> JSON:
-    """The JSON value in ``path``.
+    """The JSON value in ``path``, without the checksum that :func:`write_json` adds to an object with a ``schema_version``.
 
     Raises:
-        ForeignFileError: where the file is missing, cut off or no JSON; NaN and infinity are no JSON.
+        ForeignFileError: where the file is missing, cut off or no JSON; NaN and infinity, also as 1e999, are no JSON; and where
+            there is a checksum and it does not fit. One without any is taken as it is.
     """
     data = read_bytes(path)
     try:
-        return json.loads(data.decode(), parse_constant=_refuse_constant)
+        value = json.loads(data.decode(), parse_constant=_refuse_constant, parse_float=_finite_float)
+        if _is_document(value) and _SEAL in value:
+            seal = value.pop(_SEAL)
+            if seal != _seal_of(value, what=str(path)):
+                raise ValueError("its checksum does not fit its content")
+        return value
     except (ValueError, RecursionError) as error:
         raise ForeignFileError(
             f"{path}, which is no whole JSON file ({error})",
@@ -144,8 +182,22 @@ def is_temporary(name: str) -> bool:
     return _TEMPORARY.fullmatch(name) is not None
 
 
+def _is_document(value: JSON) -> bool:
+    return isinstance(value, dict) and "schema_version" in value
+
+
+def _seal_of(document: JSON, *, what: str) -> str:
+    """SHA-256 of the values, not of the bytes: indenting the file anew does no harm."""
+    return hashlib.sha256(encode_text(dump_json(document, what=what))).hexdigest()
+
+
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
+
+
+def _finite_float(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse_constant(text)
 
 
 def _sync_folder(folder: Path) -> None:

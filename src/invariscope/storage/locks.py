@@ -16,7 +16,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from invariscope.errors import FolderError
@@ -46,8 +46,10 @@ def folder_lock(folder: Path | str) -> Iterator[None]:
         ) from error
     try:
         _acquire(descriptor, folder)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        # The id only serves a message: a full disk has to stop what is to be written, which says so better.
+        with suppress(OSError):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         yield
     finally:
         os.close(descriptor)

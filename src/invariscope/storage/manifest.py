@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from invariscope.errors import ForeignFileError
-from invariscope.storage.atomic import JSON, dump_json, read_json, write_json
+from invariscope.storage.atomic import JSON, dump_json, encode_text, read_json, write_json
 from invariscope.storage.environment import environment_facts
 
 __all__ = ["MANIFEST_NAME", "MANIFEST_SCHEMA_VERSION", "Manifest", "Status", "config_hash"]
@@ -38,7 +38,7 @@ def config_hash(config: JSON) -> str:
         NonFiniteError: for NaN and infinity.
     """
     text = dump_json(config, what="the configuration", sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(encode_text(text)).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

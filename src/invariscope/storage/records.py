@@ -112,7 +112,7 @@ def _convert(name: str, value: Any, hint: Any, base: Any = None) -> Any:
     if hint is type(None):
         return None if value is None else _WRONG
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        return _as_float(value)
     if isinstance(value, bool) and hint is not bool:
         return _WRONG
     return value if isinstance(value, hint) else _WRONG
@@ -130,7 +130,14 @@ def _convert_union(name: str, value: Any, options: tuple[Any, ...]) -> Any:
 
 
 def _convert_plain(value: Any, option: Any) -> Any:
-    return float(value) if option is float and isinstance(value, int) and not isinstance(value, bool) else _WRONG
+    return _as_float(value) if option is float and isinstance(value, int) and not isinstance(value, bool) else _WRONG
+
+
+def _as_float(value: int) -> Any:
+    try:
+        return float(value)
+    except OverflowError:  # an integer of more than 308 digits
+        return _WRONG
 
 
 def _convert_tuple(name: str, value: Any, options: tuple[Any, ...]) -> Any:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -128,7 +128,9 @@ class RunFolder:
             try:
                 yield cls(path=path, manifest=manifest)
             except Exception:
-                manifest.ended("failed", since=since).save(path)
+                # What went wrong is to be told, not that the disk is too full to note it.
+                with suppress(FolderError):
+                    manifest.ended("failed", since=since).save(path)
                 raise
             manifest.ended("finished", since=since).save(path)
 
@@ -235,5 +237,7 @@ def _flat(config: Any, prefix: str = "") -> dict[str, str]:
 def _sweep_temporaries(path: Path) -> None:
     """Remove what a killed writer left; nobody else writes here while the lock is held."""
     for leftover in path.rglob(".*.tmp"):
-        if is_temporary(leftover.name):
-            leftover.unlink(missing_ok=True)
+        # What the disk refuses to remove does no harm where it lies; the first file to be written is refused with the reason.
+        with suppress(OSError):
+            if is_temporary(leftover.name):
+                leftover.unlink(missing_ok=True)

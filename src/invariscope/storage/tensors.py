@@ -116,10 +116,11 @@ def load_tensors(path: Path | str, *, kind: str) -> tuple[dict[str, Tensor], dic
         raise _damaged(path, "its checksum does not fit its content")
     try:
         stored = load(raw)
-    except SafetensorError as error:
+        ties: dict[str, str] = entry["ties"]
+        stored |= {name: stored[first] for name, first in ties.items()}
+    # A type of number that torch does not have, or a tie to nothing, is a KeyError.
+    except (SafetensorError, KeyError) as error:
         raise _damaged(path, str(error)) from error
-    ties: dict[str, str] = entry["ties"]
-    stored |= {name: stored[first] for name, first in ties.items()}
     return {name: stored[name] for name in sorted(stored)}, entry["metadata"]
 
 
@@ -164,8 +165,8 @@ def _read_entry(raw: bytes, path: Path | str) -> dict[str, Any]:
         ) from error
     except (ValueError, RecursionError) as error:
         raise _damaged(path, f"its header is no JSON: {error}") from error
-    if not isinstance(entry, dict):
-        raise _damaged(path, "its entry is no dictionary")
+    if not isinstance(entry, dict) or not all(isinstance(entry.get(part), dict) for part in ("ties", "metadata")):
+        raise _damaged(path, "its entry is not complete")
     return entry
 
 

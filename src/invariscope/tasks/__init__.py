@@ -8,6 +8,7 @@ Every task keeps one protocol (:class:`Task`), so whatever trains, extracts or s
 """
 
 from invariscope.tasks.describe import build_task, describe_task, factory_name
+from invariscope.tasks.hidden_markov import HiddenMarkovChain
 from invariscope.tasks.markov import MarkovChain
 from invariscope.tasks.task import (
     CandidateMap,
@@ -17,6 +18,7 @@ from invariscope.tasks.task import (
     Symmetry,
     Task,
     check_pool,
+    cyclic_symmetry,
     derive_seed,
     time_shift,
 )
@@ -24,6 +26,7 @@ from invariscope.tasks.task import (
 __all__ = [
     "CandidateMap",
     "Chance",
+    "HiddenMarkovChain",
     "LazyBatches",
     "MarkovChain",
     "SampledBatches",
@@ -31,6 +34,7 @@ __all__ = [
     "Task",
     "build_task",
     "check_pool",
+    "cyclic_symmetry",
     "derive_seed",
     "describe_task",
     "factory_name",

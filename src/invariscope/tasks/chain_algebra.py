@@ -20,9 +20,11 @@ from torch import Tensor
 from invariscope.errors import TransitionMatrixError
 
 __all__ = [
+    "check_emission",
     "check_transition",
     "communicating_classes",
     "double_centred_log_rank",
+    "is_cyclic",
     "nontrivial_spectrum",
     "period",
     "stationary_law",
@@ -47,26 +49,14 @@ def check_transition(transition: object) -> Float[Tensor, "V V"]:
     Notes:
         Rows within 1e-12 of 1 stay as they are, so that a matrix that was normalised once is read back to the last bit.
     """
-    matrix = _square(transition)
-    bad = (~torch.isfinite(matrix) | (matrix < 0)).nonzero()
-    if len(bad):
-        x, y = bad[0].tolist()
+    matrix = _read_matrix(transition, "transition")
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
         raise TransitionMatrixError(
-            f"a transition matrix with {matrix[x, y].item():.6g} at [{x}, {y}]",
-            expected="finite probabilities of 0 or more",
-            do="give P(next = y | now = x) at [x, y]",
+            f"a transition matrix of shape {list(matrix.shape)}",
+            expected="a square matrix [V, V] with 2 states or more",
+            do="give one row of V probabilities for each of V states",
         )
-    sums = matrix.sum(1)
-    worst = int((sums - 1).abs().argmax())
-    if abs(float(sums[worst]) - 1) > ROW_SUM_TOLERANCE:
-        column_sums = (matrix.sum(0) - 1).abs().max() <= ROW_SUM_TOLERANCE
-        raise TransitionMatrixError(
-            f"a transition matrix whose row {worst} sums to {float(sums[worst]):.6g}",
-            expected="rows that sum to 1",
-            do="transpose it: its columns sum to 1" if column_sums else "divide each row by its sum",
-        )
-    if (sums - 1).abs().max() > 1e-12:
-        matrix = matrix / sums[:, None]
+    matrix = _normalise_rows(matrix, "transition", "P(next = y | now = x)")
     classes = communicating_classes(matrix > 0)
     if len(classes) > 1:
         raise TransitionMatrixError(
@@ -83,26 +73,63 @@ def check_transition(transition: object) -> Float[Tensor, "V V"]:
     return matrix
 
 
-def _square(transition: object) -> Float[Tensor, "V V"]:
+def check_emission(emission: object, num_hidden: int) -> Float[Tensor, "S V"]:
+    """A copy of ``emission`` in float64 with rows that sum to 1.
+
+    Args:
+        emission: E[s, v] = P(token = v | state = s), [S, V]: a tensor, an array, or nested lists.
+        num_hidden: S, the number of hidden states.
+
+    Raises:
+        TransitionMatrixError: where it is not [S, V] with 2 tokens or more, finite and non-negative with rows that sum to 1
+            within 1e-6.
+    """
+    matrix = _read_matrix(emission, "emission")
+    if matrix.ndim != 2 or len(matrix) != num_hidden or matrix.shape[1] < 2:
+        raise TransitionMatrixError(
+            f"an emission matrix of shape {list(matrix.shape)} for {num_hidden} hidden states",
+            expected=f"[{num_hidden}, V] with 2 tokens or more",
+            do="give one row of V probabilities for each hidden state",
+        )
+    return _normalise_rows(matrix, "emission", "P(token = y | state = x)")
+
+
+def _read_matrix(values: object, kind: str) -> Float[Tensor, "..."]:
     try:
         # Lists go through NumPy, because PyTorch would read them as float32.
-        if isinstance(transition, Tensor):
-            matrix = transition.detach().to("cpu", torch.float64, copy=True)
-        else:
-            matrix = torch.from_numpy(np.array(transition, dtype=np.float64))
+        if isinstance(values, Tensor):
+            return values.detach().to("cpu", torch.float64, copy=True)
+        return torch.from_numpy(np.array(values, dtype=np.float64))
     except (TypeError, ValueError, RuntimeError) as error:
+        transition = kind == "transition"
         raise TransitionMatrixError(
-            f"a transition matrix that is no array of numbers ({error})",
-            expected="a square matrix [V, V]",
-            do="give one row of V probabilities for each of V states",
+            f"{'a transition' if transition else 'an emission'} matrix that is no array of numbers ({error})",
+            expected="a square matrix [V, V]" if transition else "a matrix [S, V]",
+            do=f"give one row of V probabilities for each of {'V' if transition else 'S'} states",
         ) from error
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
+
+
+def _normalise_rows(matrix: Float[Tensor, "S V"], kind: str, meaning: str) -> Float[Tensor, "S V"]:
+    what = f"{'a transition' if kind == 'transition' else 'an emission'} matrix"
+    bad = (~torch.isfinite(matrix) | (matrix < 0)).nonzero()
+    if len(bad):
+        x, y = bad[0].tolist()
         raise TransitionMatrixError(
-            f"a transition matrix of shape {list(matrix.shape)}",
-            expected="a square matrix [V, V] with 2 states or more",
-            do="give one row of V probabilities for each of V states",
+            f"{what} with {matrix[x, y].item():.6g} at [{x}, {y}]",
+            expected="finite probabilities of 0 or more",
+            do=f"give {meaning} at [x, y]",
         )
-    return matrix
+    sums = matrix.sum(1)
+    worst = int((sums - 1).abs().argmax())
+    if abs(float(sums[worst]) - 1) > ROW_SUM_TOLERANCE:
+        column_sums = (matrix.sum(0) - 1).abs().max() <= ROW_SUM_TOLERANCE
+        raise TransitionMatrixError(
+            f"{what} whose row {worst} sums to {float(sums[worst]):.6g}",
+            expected="rows that sum to 1",
+            do="transpose it: its columns sum to 1" if column_sums else "divide each row by its sum",
+        )
+    # Rows that were normalised once are read back to the last bit.
+    return matrix / sums[:, None] if (sums - 1).abs().max() > 1e-12 else matrix
 
 
 def _list_classes(classes: list[list[int]]) -> str:
@@ -191,3 +218,12 @@ def double_centred_log_rank(transition: Float[Tensor, "V V"]) -> int | None:
     logits = logits - logits.mean(1, keepdim=True)
     values = torch.linalg.svdvals(logits - logits.mean(0))
     return int((values > LOG_RANK_TOLERANCE * values[0].clamp_min(1)).sum())
+
+
+def is_cyclic(matrix: Float[Tensor, "S V"]) -> bool:
+    """Whether a square matrix stays as it is, within 1e-9, when all rows and columns move by one.
+
+    >>> is_cyclic(torch.tensor([[0.9, 0.1], [0.1, 0.9]])), is_cyclic(torch.tensor([[0.9, 0.1], [0.5, 0.5]]))
+    (True, False)
+    """
+    return matrix.shape[0] == matrix.shape[1] and bool((matrix.roll((1, 1), (0, 1)) - matrix).abs().max() <= 1e-9)

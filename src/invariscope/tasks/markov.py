@@ -18,9 +18,7 @@ A network codes log T, not T: `law_log_rank` says how many directions an exact c
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import resources
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,30 +27,40 @@ from jaxtyping import Complex, Float, Int
 from torch import Tensor
 
 from invariscope.batch import Batch, check_batches
-from invariscope.errors import (
-    ConfigError,
-    NotEnumerableError,
-    ObjectiveError,
-    ShapeError,
-    TooFewSamplesError,
-    unknown_name,
-)
+from invariscope.errors import ConfigError, ObjectiveError, ShapeError, TooFewSamplesError
 from invariscope.positions import Positions
 from invariscope.tasks.chain_algebra import (
     check_transition,
     double_centred_log_rank,
+    is_cyclic,
     nontrivial_spectrum,
     stationary_law,
 )
 from invariscope.tasks.describe import factory_name
-from invariscope.tasks.task import CandidateMap, Chance, LazyBatches, SampledBatches, Symmetry, check_pool, time_shift
+from invariscope.tasks.sequences import (
+    check_enumerable,
+    check_length,
+    check_sample_size,
+    cumulative_law,
+    draw_path,
+    list_sequences,
+    shipped_chain,
+)
+from invariscope.tasks.task import (
+    CandidateMap,
+    Chance,
+    LazyBatches,
+    SampledBatches,
+    Symmetry,
+    check_pool,
+    cyclic_symmetry,
+    time_shift,
+)
+from invariscope.tasks.wanted_spectrum import Spectrum, find_transition
 
 __all__ = ["MarkovChain"]
 
 Matrix: TypeAlias = "Float[Tensor, 'V V'] | np.ndarray | Sequence[Sequence[float]]"
-
-# Enumerating more sequences takes longer than sampling to the same precision.
-MAX_ENUMERATED = 2**20
 
 
 class MarkovChain:
@@ -99,9 +107,7 @@ class MarkovChain:
     ) -> None:
         self.transition: Float[Tensor, "V V"] = check_transition(transition)
         self.num_states = self.vocab_size = self.num_outputs = len(self.transition)
-        if sequence_length < 1:
-            raise ConfigError(f"sequence_length={sequence_length}", expected="1 token or more", do="raise sequence_length")
-        self.sequence_length = sequence_length
+        self.sequence_length = check_length(sequence_length)
         self.name = name
         self.groups: Int[Tensor, "V"] | None = None if groups is None else torch.as_tensor(groups).long().clone()
         if self.groups is not None and self.groups.shape != (self.num_states,):
@@ -114,11 +120,11 @@ class MarkovChain:
         self.entropy_rate: float = float(self.stationary @ torch.special.entr(self.transition).sum(1))
         self.eigenvalues: Complex[Tensor, "V-1"] = nontrivial_spectrum(self.transition)
         self.law_log_rank: int | None = double_centred_log_rank(self.transition)
-        self.symmetry: Symmetry | None = _cyclic_symmetry(self.transition, sequence_length)
+        self.symmetry: Symmetry | None = cyclic_symmetry(self.num_states, sequence_length) if is_cyclic(self.transition) else None
         self.candidate_maps: tuple[CandidateMap, ...] = (time_shift(self.eigenvalues),)
         self._law = self.transition.float()
-        self._cumulative = _cumulative(self.transition)
-        self._cumulative_start = _cumulative(self.stationary)
+        self._cumulative = cumulative_law(self.transition)
+        self._cumulative_start = cumulative_law(self.stationary)
 
     @classmethod
     def named(cls, name: str, sequence_length: int = 16) -> MarkovChain:
@@ -131,10 +137,8 @@ class MarkovChain:
         Raises:
             UnknownNameError: with the nearest three names.
         """
-        chains = json.loads(resources.files("invariscope.tasks").joinpath("chains.json").read_text("utf-8"))
-        if name not in chains:
-            raise unknown_name("chain", name, chains)
-        return cls(chains[name]["transition"], sequence_length, name=name, groups=chains[name].get("groups"))
+        chain = shipped_chain("observed", name)
+        return cls(chain["transition"], sequence_length, name=name, groups=chain.get("groups"))
 
     @classmethod
     def dirichlet(
@@ -162,6 +166,37 @@ class MarkovChain:
         seed = int(torch.randint(2**62, (), generator=generator))
         rows = np.random.default_rng(seed).dirichlet(np.full(num_states, float(concentration)), size=num_states)
         return cls(rows, sequence_length, name=f"dirichlet-{num_states}")
+
+    @classmethod
+    def with_spectrum(
+        cls,
+        eigenvalues: Spectrum,
+        *,
+        generator: torch.Generator,
+        num_states: int | None = None,
+        sequence_length: int = 16,
+    ) -> MarkovChain:
+        """A random chain whose transition matrix has the eigenvalues 1 and ``eigenvalues``, within 1e-10.
+
+        Args:
+            eigenvalues: the wanted ones without the 1, in any order, real or in conjugate pairs, of modulus below 1; those below
+                1e-8 count as zero, as in `eigenvalues`.
+            generator: where randomness comes from.
+            num_states: V; None: one more than there are eigenvalues. Those not given are zero.
+            sequence_length: tokens a model sees.
+
+        Raises:
+            TransitionMatrixError: where no chain has such eigenvalues, or none was found, with the number of tries.
+
+        Notes:
+            How it is found, and what can be reached, stands in ``wanted_spectrum.py``.
+
+        >>> chain = MarkovChain.with_spectrum([0.8, -0.3], generator=torch.Generator().manual_seed(0))
+        >>> [round(value.real, 9) for value in chain.eigenvalues.tolist()]
+        [0.8, -0.3]
+        """
+        transition = find_transition(eigenvalues, generator=generator, num_states=num_states)
+        return cls(transition, sequence_length, name=f"spectrum-{len(transition)}")
 
     def __repr__(self) -> str:
         return f"MarkovChain({self.name!r}, num_states={self.num_states}, sequence_length={self.sequence_length})"
@@ -202,18 +237,11 @@ class MarkovChain:
             UnknownNameError: where there is no such pool.
         """
         check_pool(self, pool)
-        if num < 1:
-            raise ConfigError(f"a sample of {num} sequences", expected="1 or more", do="raise num")
-        length = self.sequence_length
-        # float64: a float32 draw has 2^24 values, and would never reach an outcome rarer than that.
-        uniform = torch.rand(length + 1, num, 1, generator=generator, dtype=torch.float64)
-        states = torch.empty(length + 1, num, dtype=torch.long)
-        states[0] = torch.searchsorted(self._cumulative_start, uniform[0, :, 0], right=True)
-        for t in range(length):
-            rows = self._cumulative[states[t]]
-            states[t + 1] = torch.searchsorted(rows, uniform[t + 1], right=True)[:, 0]
-        tokens = states[:-1].T.contiguous()
-        return Batch(inputs={"tokens": tokens}, targets=states[1:].T.contiguous(), probabilities=self._law[tokens])
+        shape = (self.sequence_length + 1, check_sample_size(num))
+        uniform = torch.rand(shape, generator=generator, dtype=torch.float64)
+        states = draw_path(self._cumulative_start, self._cumulative, uniform)
+        tokens = states[:, :-1].contiguous()
+        return Batch(inputs={"tokens": tokens}, targets=states[:, 1:].contiguous(), probabilities=self._law[tokens])
 
     def batches(self, num: int, *, batch_size: int, seed: int, pool: str = "train") -> SampledBatches:
         """``num`` sequences in batches, the same at every loop; see :class:`SampledBatches`."""
@@ -235,28 +263,16 @@ class MarkovChain:
             ConfigError: where ``batch_size`` is below 1.
         """
         check_pool(self, pool)
-        if batch_size < 1:
-            raise ConfigError(f"enumerate with batch_size={batch_size}", expected="1 or more", do="raise batch_size")
-        if self.num_states**self.sequence_length > MAX_ENUMERATED:
-            raise NotEnumerableError(
-                f"the chain {self.name!r} with {self.num_states}^{self.sequence_length} sequences",
-                expected=f"at most {MAX_ENUMERATED} to enumerate",
-                do="use batches(num, batch_size=..., seed=..., pool=...), whose probabilities are exact, or a shorter "
-                "sequence_length",
-            )
+        check_enumerable(self.name, self.num_states, self.sequence_length, batch_size)
         return LazyBatches(lambda: self._enumerate(batch_size))
 
     def _enumerate(self, batch_size: int) -> Iterator[Batch]:
-        total = self.num_states**self.sequence_length
-        place = self.num_states ** torch.arange(self.sequence_length - 1, -1, -1)
-        for start in range(0, total, batch_size):
-            number = torch.arange(start, min(start + batch_size, total))
-            tokens = number[:, None] // place % self.num_states
+        for tokens in list_sequences(self.num_states, self.sequence_length, batch_size):
             weights = self.stationary[tokens[:, 0]] * self.transition[tokens[:, :-1], tokens[:, 1:]].prod(1)
             possible = weights > 0
             if bool(possible.any()):
-                tokens = tokens[possible]
-                yield Batch(inputs={"tokens": tokens}, probabilities=self._law[tokens], weights=weights[possible])
+                kept = tokens[possible]
+                yield Batch(inputs={"tokens": kept}, probabilities=self._law[kept], weights=weights[possible])
 
     def chance(self) -> Chance:
         """The stationary law as a constant answer: its largest entry, and its entropy in nats."""
@@ -311,16 +327,3 @@ class MarkovChain:
                 do="draw more sequences",
             )
         return nontrivial_spectrum(counts / counts.sum(1, keepdim=True))
-
-
-def _cumulative(law: Float[Tensor, "... V"]) -> Float[Tensor, "... V"]:
-    # Ends at exactly 1 from the last possible outcome on, so that no draw below 1 falls on an impossible one.
-    total = law.cumsum(-1)
-    return total / total[..., -1:]
-
-
-def _cyclic_symmetry(transition: Float[Tensor, "V V"], length: int) -> Symmetry | None:
-    if (transition.roll((1, 1), (0, 1)) - transition).abs().max() > 1e-9:
-        return None
-    num = len(transition)
-    return Symmetry(generators=((tuple((x + 1) % num for x in range(num)), tuple(range(length))),))

@@ -37,6 +37,7 @@ __all__ = [
     "Symmetry",
     "Task",
     "check_pool",
+    "cyclic_symmetry",
     "derive_seed",
     "time_shift",
 ]
@@ -92,6 +93,15 @@ class Symmetry:
         moved = torch.empty_like(tokens)
         moved[:, position] = token[tokens]
         return moved
+
+
+def cyclic_symmetry(vocab_size: int, length: int) -> Symmetry:
+    """The symmetry that sends each token to the next one, the last to the first, and leaves positions alone.
+
+    >>> cyclic_symmetry(3, 2).generators
+    (((1, 2, 0), (0, 1)),)
+    """
+    return Symmetry(generators=((tuple((x + 1) % vocab_size for x in range(vocab_size)), tuple(range(length))),))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -26,9 +26,19 @@ from invariscope.models import Transformer, TransformerConfig
 from invariscope.storage.records import from_json_record, to_json_record
 from invariscope.storage.tensors import load_tensors, save_tensors
 
-__all__ = ["checkpoint_path", "list_checkpoints", "load_model", "load_state", "load_weights", "save_state", "save_weights"]
+__all__ = [
+    "checkpoint_path",
+    "list_checkpoints",
+    "load_checkpoint",
+    "load_model",
+    "load_state",
+    "load_weights",
+    "save_state",
+    "save_weights",
+]
 
 WEIGHTS, STATE = "checkpoint", "training state"
+LOG_DIGEST = "log_sha256"
 
 
 def checkpoint_path(folder: Path, step: int) -> Path:
@@ -50,10 +60,10 @@ def list_checkpoints(folder: Path) -> list[Path]:
     return found
 
 
-def save_weights(path: Path, model: Transformer, *, step: int) -> None:
-    """Write the weights and the configuration that rebuilds the model."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save_tensors(path, model.state_dict(), kind=WEIGHTS, metadata={"step": step, "model": to_json_record(model.config)})
+def save_weights(path: Path, model: Transformer, *, step: int, log_digest: str | None = None) -> None:
+    """Write the weights, the configuration that rebuilds the model, and the SHA-256 of the log of the training so far."""
+    metadata = {"step": step, "model": to_json_record(model.config)} | _digest_entry(log_digest)
+    save_tensors(path, model.state_dict(), kind=WEIGHTS, metadata=metadata)
 
 
 def load_model(path: Path | str) -> Transformer:
@@ -63,12 +73,17 @@ def load_model(path: Path | str) -> Transformer:
         ForeignFileError: for a truncated, damaged or foreign file.
         CheckpointError: where weights and configuration do not fit each other.
     """
+    return load_checkpoint(path)[0]
+
+
+def load_checkpoint(path: Path | str) -> tuple[Transformer, str | None]:
+    """The model of a checkpoint as :func:`load_model`, and the SHA-256 of the training's log at its step, where it says one."""
     tensors, metadata = load_tensors(Path(path), kind=WEIGHTS)
     config = from_json_record(TransformerConfig, _entry(metadata, "model", path))
     # The initial weights are replaced at once; any generator does.
     model = Transformer(config, generator=torch.Generator().manual_seed(0))
     load_weights(model, tensors, str(path))
-    return model.eval()
+    return model.eval(), metadata.get(LOG_DIGEST)
 
 
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], name: str) -> None:
@@ -94,17 +109,28 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], name: str) -> 
     model.load_state_dict(dict(tensors))
 
 
-def save_state(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, *, step: int, losses: list[float]) -> None:
+def save_state(
+    path: Path,
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    *,
+    step: int,
+    losses: list[float],
+    log_digest: str | None = None,
+) -> None:
     """Write all that a resumed training needs."""
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     for name, parameter in model.named_parameters():
         for key, value in optimiser.state[parameter].items():
             tensors[f"optimiser.{name}.{key}"] = value
-    save_tensors(path, tensors, kind=STATE, metadata={"step": step, "losses": losses})
+    save_tensors(path, tensors, kind=STATE, metadata={"step": step, "losses": losses} | _digest_entry(log_digest))
 
 
-def load_state(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> tuple[int, list[float]]:
-    """Bring ``model`` and ``optimiser`` to the state in ``path``; return its step and the losses since the last evaluation.
+def load_state(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> tuple[int, list[float], str | None]:
+    """Bring ``model`` and ``optimiser`` to the state in ``path``.
+
+    Returns:
+        Its step, the losses since the last evaluation, and the SHA-256 of the log at that step, where the state says one.
 
     Raises:
         CheckpointError, ForeignFileError: as for :func:`load_model`.
@@ -118,7 +144,11 @@ def load_state(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -
         if not state:
             raise CheckpointError(f"{path}: no optimiser state for {name}", expected="one for each weight", do="train anew")
         optimiser.state[parameter] = state
-    return _entry(metadata, "step", path), _entry(metadata, "losses", path)
+    return _entry(metadata, "step", path), _entry(metadata, "losses", path), metadata.get(LOG_DIGEST)
+
+
+def _digest_entry(digest: str | None) -> dict[str, str]:
+    return {} if digest is None else {LOG_DIGEST: digest}
 
 
 def _entry(metadata: Mapping[str, Any], name: str, path: Path | str) -> Any:

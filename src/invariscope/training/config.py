@@ -23,11 +23,12 @@ Forward = Literal["auto", "plain", "last"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainConfig:
-    """AdamW (Loshchilov & Hutter, arXiv:1711.05101) on freshly sampled batches.
+    """AdamW (Loshchilov & Hutter, arXiv:1711.05101) on freshly sampled batches, or on a fixed set of sequences.
 
     Args:
-        steps: optimiser steps.
+        steps: optimiser steps; E epochs of a fixed set are E * ceil(num_sequences / batch_size) of them.
         batch_size: sequences a step.
+        num_sequences: size of a fixed training set that is reshuffled each epoch; None: fresh sequences at every step.
         learning_rate: its largest value.
         weight_decay: decoupled; a step multiplies every weight by 1 - learning rate x weight_decay.
         betas: AdamW's moment decays.
@@ -46,6 +47,7 @@ class TrainConfig:
 
     steps: int = 400
     batch_size: int = 128
+    num_sequences: int | None = None
     learning_rate: float = 3e-3
     weight_decay: float = 0.01
     betas: tuple[float, float] = (0.9, 0.999)
@@ -63,6 +65,10 @@ class TrainConfig:
             value = getattr(self, name)
             whole = isinstance(value, int) and not isinstance(value, bool)
             _check(name, value, whole and value >= low, f"a whole number of at least {low}")
+        if self.num_sequences is not None:
+            whole = isinstance(self.num_sequences, int) and not isinstance(self.num_sequences, bool)
+            good = whole and self.num_sequences >= 1
+            _check("num_sequences", self.num_sequences, good, "a whole number of at least 1, or None for fresh sequences")
         for name in ("learning_rate", "weight_decay"):
             _check(name, getattr(self, name), 0 <= getattr(self, name) < math.inf, "a finite number of at least 0")
         _check("final_share", self.final_share, 0 <= self.final_share <= 1, "from 0 to 1")

@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from invariscope.errors import ConfigError, FolderError
+from invariscope.estimate import html_table
 from invariscope.models import Transformer, TransformerConfig
 from invariscope.parallel import map_jobs, one_thread, resolve_engine, track
 from invariscope.storage.records import from_json_record, to_json_record
 from invariscope.storage.run_folder import RunFolder
 from invariscope.tasks import SampledBatches, Task, build_task, describe_task, factory_name
-from invariscope.training.checkpoints import list_checkpoints, load_model
+from invariscope.training.checkpoints import list_checkpoints, load_checkpoint
 from invariscope.training.config import TrainConfig, resolve_forward
 from invariscope.training.events import read_events
 from invariscope.training.train import train_in_folder
@@ -49,6 +50,15 @@ class Run:
     model: Transformer
     metrics: tuple[dict[str, Any], ...]
     folder: Path | None
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, str]] = [("parameters", f"{sum(parameter.numel() for parameter in self.model.parameters())}")]
+        rows += [
+            (name.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else f"{value}")
+            for name, value in (self.metrics[-1] if self.metrics else {}).items()
+        ]
+        rows.append(("folder", "in memory" if self.folder is None else str(self.folder)))
+        return html_table(f"Run of seed {self.seed}", rows)
 
 
 # Enough that two tasks of one name and different laws hardly draw the same.
@@ -182,9 +192,10 @@ def load_run(folder: Path | str) -> Run:
             expected="a trained model: a run that is finished",
             do="give the folder of one seed, or run the same training again to finish it",
         )
+    model, digest = load_checkpoint(list_checkpoints(folder)[-1])
     return Run(
         seed=manifest.config["seed"],
-        model=load_model(list_checkpoints(folder)[-1]),
-        metrics=tuple(read_events(folder / "metrics.jsonl")),
+        model=model,
+        metrics=tuple(read_events(folder / "metrics.jsonl", digest=digest)),
         folder=folder,
     )

@@ -1,7 +1,7 @@
 """Train one model on one task with one seed, in a folder, so that a kill at any moment costs only time.
 
-Everything random is a function of (seed, step): the initial weights, every batch, every evaluation. So the metrics,
-checkpoints and weights of a resumed run are those of an uninterrupted one, bit for bit on one machine and thread count.
+Everything random is a function of (seed, step): the initial weights, every batch, every dropout mask, every evaluation. So the
+metrics, checkpoints and weights of a resumed run are those of an uninterrupted one, bit for bit on one machine and thread count.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from invariscope.positions import rows_of, select_positions
 from invariscope.tasks.task import SampledBatches, Task, derive_seed
 from invariscope.training.checkpoints import checkpoint_path, load_state, save_state, save_weights
 from invariscope.training.config import TrainConfig, learning_rate_at, resolve_forward
+from invariscope.training.epochs import EpochBatches
 from invariscope.training.events import EventLog
 
 __all__ = ["evaluate", "train_in_folder"]
@@ -44,7 +45,7 @@ def train_in_folder(
     Args:
         task: where batches come from.
         model_config, config: the model's shape and how it is trained.
-        seed: decides initial weights and batches.
+        seed: decides initial weights, batches and dropout masks.
         folder: gets ``metrics.jsonl``, ``checkpoints/`` and ``state.safetensors``.
         on_step: called with the number of finished steps.
 
@@ -60,28 +61,39 @@ def train_in_folder(
     optimiser = torch.optim.AdamW(
         model.parameters(), lr=config.learning_rate, betas=config.betas, weight_decay=config.weight_decay, fused=True
     )
-    batches = SampledBatches(task, config.steps * config.batch_size, batch_size=config.batch_size, seed=seed, pool=task.pools[0])
+    batches = _batches(task, config, seed)
     state_path = folder / "state.safetensors"
-    start, losses = load_state(state_path, model, optimiser) if state_path.exists() else (0, [])
-    folder.mkdir(parents=True, exist_ok=True)
-    log = EventLog(folder / "metrics.jsonl", resume_step=start)
+    start, losses, digest = load_state(state_path, model, optimiser) if state_path.exists() else (0, [], None)
+    log = EventLog(folder / "metrics.jsonl", resume_step=start, digest=digest)
     try:
         for step in range(start, config.steps):
             for group in optimiser.param_groups:
                 group["lr"] = learning_rate_at(config, step)
+            model.dropout.generator = torch.Generator().manual_seed(derive_seed(seed, "dropout", step))
             losses.append(_step(model, optimiser, batches[step], task, forward, step))
             done = step + 1
             if _due(done, config.eval_every, config.steps):
                 log.write(_evaluation(model, task, config, seed, done, losses))
                 losses = []
             if _due(done, config.checkpoint_every, config.steps):
-                save_weights(checkpoint_path(folder, done), model, step=done)
-                save_state(state_path, model, optimiser, step=done, losses=losses)
+                # The log first: a checkpoint that is there after a loss of power vouches for it.
+                digest = log.sync()
+                save_weights(checkpoint_path(folder, done), model, step=done, log_digest=digest)
+                save_state(state_path, model, optimiser, step=done, losses=losses, log_digest=digest)
             if on_step is not None:
                 on_step(done)
     finally:
         log.close()
+    # What trains this model further must say from where its masks come.
+    model.dropout.generator = None
     return model.eval()
+
+
+def _batches(task: Task, config: TrainConfig, seed: int) -> SampledBatches | EpochBatches:
+    size = config.batch_size
+    if config.num_sequences is None:
+        return SampledBatches(task, config.steps * size, batch_size=size, seed=seed, pool=task.pools[0])
+    return EpochBatches(task, config.num_sequences, batch_size=size, seed=seed)
 
 
 def _check_fit(task: Task, model: TransformerConfig) -> None:

@@ -9,6 +9,7 @@ from invariscope.cores.validate import EffectRow
 from invariscope.estimate import Estimate, Similarity
 from invariscope.experiments.markov_cores.config import Config
 from invariscope.experiments.markov_cores.findings import (
+    BeliefFindings,
     Findings,
     ModelFindings,
     PairFindings,
@@ -18,6 +19,7 @@ from invariscope.experiments.markov_cores.findings import (
     SpectrumFindings,
     TransplantFindings,
     UntrainedFindings,
+    WrittenFindings,
 )
 
 
@@ -180,6 +182,33 @@ def size(width: int, rank: int | None = 3) -> SizeFindings:
         energy_99=3,
         energy_999=7,
         divergence=near(0.0005),
+    )
+
+
+def belief(chain: str, seed: int = 0) -> BeliefFindings:
+    written = WrittenFindings(
+        own=near(1.626),
+        optimum=near(1.624),
+        belief=near(1.627),
+        cost=near(0.001),
+        last_token=near(1.72),
+        random=near(1.73),
+        untrained=near(1.76),
+    )
+    return BeliefFindings(
+        chain=chain,
+        seed=seed,
+        divergence=near(0.001),
+        resid_mid=near(0.96),
+        final_norm=near(0.985),
+        untrained_resid_mid=near(0.3),
+        untrained_final_norm=near(0.3),
+        last_two_tokens=near(0.65),
+        residual=near(0.98),
+        residual_without_core=near(0.94),
+        untrained_residual=near(0.8),
+        written=written,
+        points=((0.7, 0.2, 0.68, 0.22), (0.1, 0.1, 0.12, 0.09)),
     )
 
 

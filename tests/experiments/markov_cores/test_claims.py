@@ -72,7 +72,7 @@ def changed(projection: str, value: float, arm: str = "real", where: str = "resi
 def test_the_ids_are_the_fixed_ones_and_all_good_findings_are_reproduced():
     found = verdicts(GOOD)
     assert set(found) == IDS
-    assert set(MARKS) == IDS - {"overlap"} | {"rank-against-size"}
+    assert set(MARKS) == IDS - {"overlap"} | {"rank-against-size", "belief-state", "belief-transplant"}
     assert set(found.values()) == {"reproduced"}
 
 
@@ -174,6 +174,25 @@ def test_sizes_are_judged_where_there_are_any():
     for rank in (2, 4, None):
         spoiled = dataclasses.replace(GOOD, sizes=(ideal.size(16, rank), ideal.size(256)))
         assert verdicts(spoiled)["rank-against-size"] == "not reproduced"
+
+
+def believing(**changes) -> Findings:
+    good, last = ideal.belief("six_tokens"), ideal.belief("mess3_blurred")
+    return dataclasses.replace(GOOD, beliefs=(good, dataclasses.replace(last, **changes)))
+
+
+def written(**changes) -> Findings:
+    return believing(written=dataclasses.replace(ideal.belief("x").written, **changes))
+
+
+def test_beliefs_are_judged_where_there_are_any():
+    good = verdicts(believing())
+    assert (good["belief-state"], good["belief-transplant"]) == ("reproduced", "reproduced")
+    assert verdicts(believing(resid_mid=ideal.near(0.85)))["belief-state"] == "not reproduced"
+    assert verdicts(believing(final_norm=ideal.near(0.97)))["belief-state"] == "reproduced with caveat"
+    assert verdicts(written(cost=ideal.near(0.006)))["belief-transplant"] == "not reproduced"
+    for control in ("last_token", "random", "untrained"):
+        assert verdicts(written(**{control: ideal.near(1.65)}))["belief-transplant"] == "reproduced with caveat"
 
 
 def test_only_the_algebraic_claim_is_set_apart():

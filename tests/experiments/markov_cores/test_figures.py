@@ -52,6 +52,16 @@ def test_sizes_are_drawn_by_both_rules_where_there_are_any():
     assert [row[1] for row in figure.rows if row[0] == "causal 2 % rule"] == ["width 256, 4 heads, 1 layer"]
 
 
+def test_beliefs_are_drawn_exact_and_as_read_from_the_core():
+    believing = dataclasses.replace(GOOD, beliefs=(ideal.belief("six_tokens", 0), ideal.belief("six_tokens", 1)))
+    figures = {figure.name: figure for figure in make_figures(CONFIG, believing)}
+    rows = figures["beliefs"].rows
+    assert [row[0] for row in rows] == ["six_tokens: exact belief"] * 2 + ["six_tokens: read from the core"] * 2
+    assert [row[1] for row in rows] == [1, 3, 1, 3]
+    assert rows[2][2:4] == (0.68, 0.22)
+    assert ("six_tokens", "the exact belief, written", "core", 1.627) in [row[:4] for row in figures["belief_transplant"].rows]
+
+
 def test_similarities_show_nulls_and_the_within_panel():
     panels = {row[0] for row in FIGURES["similarity_bars"].rows}
     assert "twelve states, within groups" in panels

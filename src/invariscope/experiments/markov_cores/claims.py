@@ -1,6 +1,7 @@
 """The claims of ``markov-cores`` and the marks that they are judged by, written down before the runs.
 
-Cross-entropies are exact expectations under the chain's law. How each number is found stands in ``measured.py``.
+Cross-entropies are exact expectations under the chain's law. How each number is found stands in ``measured.py`` and
+``measured_further.py``.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from invariscope.experiments.markov_cores import measured as m
 from invariscope.experiments.markov_cores.config import FOUR_STATES, TWELVE_STATES
 from invariscope.experiments.markov_cores.findings import Findings
+from invariscope.experiments.markov_cores.measured_further import measure_belief, measure_belief_written, measure_size
+from invariscope.experiments.markov_cores.worst import Measured
 from invariscope.storage.claims import Claim, Mark
 
 __all__ = ["MARKS", "make_claims"]
@@ -28,6 +31,8 @@ MARKS = {
     "rank-2-control": Mark(kind="within", target=2, tolerance=0),
     "spectrum": Mark(kind="at_most", target=0.03),
     "spectrum-against-controls": Mark(kind="at_most", target=1 / 3),
+    "belief-state": Mark(kind="at_least", target=0.9),
+    "belief-transplant": Mark(kind="at_most", target=0.005),
     "rank-against-size": Mark(kind="within", target=3, tolerance=0),
     "weight-cosine": Mark(kind="at_most", target=0.05),
     "near-optimal": Mark(kind="at_most", target=0.003),
@@ -49,6 +54,8 @@ UNTRAINED_SMALLEST = Mark(kind="at_most", target=0.5)
 UNTRAINED_MEAN = Mark(kind="at_most", target=0.65)
 UNTRAINED_WITHIN = Mark(kind="at_most", target=0.25)
 TRANSPLANT_CONTROL = Mark(kind="at_least", target=0.2)
+BELIEF_FINAL_NORM = Mark(kind="at_least", target=0.98)
+BELIEF_CONTROL = Mark(kind="at_least", target=0.05)
 GAP_RULE = Mark(kind="within", target=2, tolerance=0)
 THIRD_CCA = Mark(kind="at_most", target=0.2)
 
@@ -70,7 +77,7 @@ class Statement:
 
     name: str
     text: str
-    measure: Callable[[Findings], m.Measured]
+    measure: Callable[[Findings], Measured]
     unit: str
     figure: str
     source: str = PAPER
@@ -144,9 +151,29 @@ STATEMENTS = (
         source=OURS,
     ),
     Statement(
+        name="belief-state",
+        text="A model of a hidden chain carries the exact Bayes belief in a core of 2 directions: an internal model of the "
+        "world, not a copy of the token",
+        measure=lambda findings: measure_belief(findings, final_norm_mark=BELIEF_FINAL_NORM),
+        unit="hold-out R²",
+        figure="beliefs",
+        source=OURS,
+        applies=lambda findings: bool(findings.beliefs),
+    ),
+    Statement(
+        name="belief-transplant",
+        text="Written into the core with nothing else left at the site, the exact belief predicts as well as the model's own "
+        "coordinates",
+        measure=lambda findings: measure_belief_written(findings, control_mark=BELIEF_CONTROL),
+        unit="nats above own coordinates",
+        figure="belief_transplant",
+        source=OURS,
+        applies=lambda findings: bool(findings.beliefs),
+    ),
+    Statement(
         name="rank-against-size",
         text="The core does not grow with the model: 3 directions over widths 16 to 256, 1 to 8 heads, one and two layers",
-        measure=lambda findings: m.measure_size(findings, MARKS["rank-against-size"].target),
+        measure=lambda findings: measure_size(findings, MARKS["rank-against-size"].target),
         unit="directions",
         figure="sizes",
         applies=lambda findings: bool(findings.sizes),
@@ -213,7 +240,7 @@ def make_claims(findings: Findings, *, preset: str) -> list[Claim]:
     return [_judged(statement, statement.measure(findings), preset) for statement in STATEMENTS if statement.applies(findings)]
 
 
-def _judged(statement: Statement, found: m.Measured, preset: str) -> Claim:
+def _judged(statement: Statement, found: Measured, preset: str) -> Claim:
     return Claim(
         id=f"markov-cores/{statement.name}",
         statement=statement.text,

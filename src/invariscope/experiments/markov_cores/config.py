@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from invariscope.errors import ConfigError
 from invariscope.models import TransformerConfig
-from invariscope.tasks import MarkovChain
+from invariscope.tasks import HiddenMarkovChain, MarkovChain
 from invariscope.training import TrainConfig
 
-__all__ = ["FOUR_STATES", "PRESETS", "TWELVE_STATES", "ArmConfig", "Config"]
+__all__ = ["FOUR_STATES", "PRESETS", "TWELVE_STATES", "ArmConfig", "Config", "HiddenConfig"]
 
 FOUR_STATES = ("real", "complex_pair")
 """Arms whose core must have the chain's three directions, all that four states allow."""
@@ -41,6 +41,31 @@ class ArmConfig:
                 expected="two or more different seeds, or none",
                 do="name more seeds, or none to leave the arm out",
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HiddenConfig:
+    """Hidden chains, whose best predictor carries a belief; one layer does not reach it.
+
+    Args:
+        chains: names of hidden chains, such as six_tokens or mess3_blurred; none: this part is left out.
+        seeds: one model each and chain.
+        num_layers: blocks of the transformer.
+        width: of the residual stream; the MLP is four times as wide.
+        num_heads: attention heads a block.
+        train: how each model is trained.
+    """
+
+    chains: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = (0, 1, 2)
+    num_layers: int = 2
+    width: int = 32
+    num_heads: int = 4
+    train: TrainConfig = field(default_factory=lambda: TrainConfig(steps=3000, eval_every=250))
+
+    def __post_init__(self) -> None:
+        if self.chains and (not self.seeds or len(set(self.seeds)) < len(self.seeds)):
+            raise ConfigError(f"hidden.seeds {list(self.seeds)}", expected="one or more different seeds", do="name each once")
 
 
 ARMS = ("real", "complex_pair", "twelve", "clustered", "overlapping", "rank_two")
@@ -75,6 +100,7 @@ class Config:
         num_heads: attention heads a block.
         mlp_width: hidden units of the MLP.
         sizes: further models on the 12-state chain, as width, heads and layers of each; their MLP is four times as wide.
+        hidden: the part with hidden chains.
         train: how each model is trained.
         extract_sequences: sequences behind each core.
         evaluate_sequences: held-out sequences behind each effect, similarity and transplant.
@@ -98,6 +124,7 @@ class Config:
     num_heads: int = 4
     mlp_width: int = 256
     sizes: tuple[tuple[int, int, int], ...] = ()
+    hidden: HiddenConfig = field(default_factory=HiddenConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     extract_sequences: int = 1024
     evaluate_sequences: int = 1024
@@ -113,6 +140,8 @@ class Config:
             raise ConfigError(f"sizes {list(self.sizes)}", expected="each size once", do="leave the repeated ones out")
         for size in self.sizes:
             self.sized_model("twelve", *size)
+        for chain in self.hidden.chains:
+            self.hidden_model(chain)
         missing = [name for name in CARRYING if not getattr(self, name).seeds]
         if missing:
             raise ConfigError(
@@ -136,14 +165,31 @@ class Config:
 
     def all_seeds(self) -> tuple[int, ...]:
         """Every seed, each once."""
-        return tuple(dict.fromkeys(seed for arm in self.arms().values() for seed in arm.seeds))
+        arms = [seed for arm in self.arms().values() for seed in arm.seeds]
+        return tuple(dict.fromkeys([*arms, *(self.hidden.seeds if self.hidden.chains else ())]))
 
     def with_first_seed(self, seed: int) -> Config:
         """The same study with each arm's seeds replaced by as many, counted from ``seed``."""
-        arms = {
-            name: dataclasses.replace(arm, seeds=tuple(range(seed, seed + len(arm.seeds)))) for name, arm in self.arms().items()
+        parts = {**self.arms(), **({"hidden": self.hidden} if self.hidden.chains else {})}
+        moved = {
+            name: dataclasses.replace(part, seeds=tuple(range(seed, seed + len(part.seeds)))) for name, part in parts.items()
         }
-        return dataclasses.replace(self, **arms)
+        return dataclasses.replace(self, **moved)
+
+    def hidden_task(self, chain: str) -> HiddenMarkovChain:
+        """A hidden chain by name."""
+        return HiddenMarkovChain.named(chain, sequence_length=self.sequence_length)
+
+    def hidden_model(self, chain: str) -> TransformerConfig:
+        """The model's configuration on a hidden chain."""
+        return TransformerConfig(
+            vocab_size=self.hidden_task(chain).vocab_size,
+            context_length=self.sequence_length,
+            num_layers=self.hidden.num_layers,
+            width=self.hidden.width,
+            num_heads=self.hidden.num_heads,
+            mlp_width=4 * self.hidden.width,
+        )
 
     def task(self, arm: str) -> MarkovChain:
         """The task of an arm."""
@@ -180,6 +226,7 @@ def _standard() -> Config:
         **arms,
         train=TrainConfig(steps=1200, eval_every=100),
         sizes=SIZES,
+        hidden=HiddenConfig(chains=("six_tokens", "mess3_blurred")),
         extract_sequences=2048,
         evaluate_sequences=2048,
     )

@@ -9,6 +9,7 @@ from invariscope.cores.validate import EffectRow
 from invariscope.estimate import Estimate, Similarity
 
 __all__ = [
+    "BeliefFindings",
     "Findings",
     "ModelFindings",
     "PairFindings",
@@ -18,6 +19,7 @@ __all__ = [
     "SpectrumFindings",
     "TransplantFindings",
     "UntrainedFindings",
+    "WrittenFindings",
 ]
 
 Eigenvalue = tuple[float, float]
@@ -221,12 +223,63 @@ class SizeFindings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFindings:
+    """Exact cross-entropy, nats, when only the core is left after the last attention.
+
+    Args:
+        own: with the model's own coordinates. optimum: the exact law's.
+        belief: with coordinates that are an affine function of the exact belief. cost: that minus ``own``, paired.
+        last_token: with an affine function of the last token. random: the belief in a random subspace.
+        untrained: the belief in the core of the untrained twin.
+    """
+
+    own: Estimate
+    optimum: Estimate
+    belief: Estimate
+    cost: Estimate
+    last_token: Estimate
+    random: Estimate
+    untrained: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeliefFindings:
+    """One model of a hidden chain, rank-2 adjoint cores; R² are hold-out, of the exact belief, from the fourth token on.
+
+    Args:
+        divergence: from the exact law, nats.
+        resid_mid, final_norm: R² from the core after the last attention and before the unembedding.
+        untrained_resid_mid, untrained_final_norm: from the untrained twin's.
+        last_two_tokens: from the joint code of the last two tokens.
+        residual, residual_without_core, untrained_residual: from all of the residual stream after the last attention, from what
+            is orthogonal to the core, and from all of the twin's: no evidence for anything.
+        written: what predictions are worth when the core is written.
+        points: first two shares of the exact belief and of the one read from the core, for some held-out tokens.
+    """
+
+    chain: str
+    seed: int
+    divergence: Estimate
+    resid_mid: Estimate
+    final_norm: Estimate
+    untrained_resid_mid: Estimate
+    untrained_final_norm: Estimate
+    last_two_tokens: Estimate
+    residual: Estimate
+    residual_without_core: Estimate
+    untrained_residual: Estimate
+    written: WrittenFindings
+    points: tuple[tuple[float, float, float, float], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """The whole study; sizes are empty where the preset trains none."""
+    """The whole study; sizes and beliefs are empty where the preset trains none."""
 
     models: tuple[ModelFindings, ...]
     pairs: tuple[PairFindings, ...]
     sizes: tuple[SizeFindings, ...] = ()
+    beliefs: tuple[BeliefFindings, ...] = ()
 
     @property
     def transplants(self) -> tuple[TransplantFindings, ...]:

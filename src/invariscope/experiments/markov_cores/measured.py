@@ -1,20 +1,19 @@
 """What each claim is judged by: the number of the seed that serves it worst, its interval, and the controls beside it.
 
-So one bad seed is enough to fail a claim. Which marks the numbers have to meet stands in ``claims.py``.
+Which marks the numbers have to meet stands in ``claims.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from invariscope.estimate import Estimate, Similarity
 from invariscope.experiments.markov_cores.config import FOUR_STATES, TWELVE_STATES
 from invariscope.experiments.markov_cores.findings import Findings, ModelFindings, PairFindings, SiteFindings, SpectrumFindings
+from invariscope.experiments.markov_cores.worst import Measured, end, farthest, largest, over, size
 from invariscope.storage.claims import Control, Mark
 
 __all__ = [
-    "Measured",
     "keep_by_construction",
     "measure_cca",
     "measure_cca_within",
@@ -24,7 +23,6 @@ __all__ = [
     "measure_rank",
     "measure_rank_two",
     "measure_remove",
-    "measure_size",
     "measure_spectrum",
     "measure_spectrum_ratio",
     "measure_transplant",
@@ -32,50 +30,6 @@ __all__ = [
 ]
 
 SUBSPACES = ("random", "pca", "gradient")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """A claim's number.
-
-    Args:
-        value, low, high: the number and its interval.
-        num: models, pairs or transplants behind it. seeds: of those.
-        controls: the same measurement on nulls.
-        note: how to read it.
-        mark: where the mark follows from the null's own law and not from a table.
-    """
-
-    value: float
-    low: float | None
-    high: float | None
-    num: int
-    seeds: Iterable[int]
-    controls: Sequence[Control]
-    note: str = ""
-    mark: Mark | None = None
-
-
-def _end(end: float | None, estimate: Estimate) -> float:
-    """An end of the interval; the value itself where there is none."""
-    return estimate.value if end is None else end
-
-
-def _size(estimate: Estimate) -> tuple[float, float, float]:
-    """|value| and the interval of it."""
-    low, high = _end(estimate.low, estimate), _end(estimate.high, estimate)
-    ends = sorted((abs(low), abs(high)))
-    return abs(estimate.value), 0.0 if low < 0 < high else ends[0], ends[1]
-
-
-def _largest(estimates: Sequence[Estimate]) -> Estimate:
-    return max(estimates, key=lambda estimate: estimate.value)
-
-
-def _over(name: str, values: Sequence[float], pick: Callable[[Sequence[float]], float], mark: Mark | None = None) -> Control:
-    """A control over several seeds: the one that ``pick`` takes, with their range."""
-    low, high = (min(values), max(values)) if len(values) > 1 else (None, None)
-    return Control(name=name, value=pick(values), low=low, high=high, mark=mark)
 
 
 def _seeds(models: Sequence[ModelFindings]) -> list[int]:
@@ -88,10 +42,6 @@ def _pair_seeds(pairs: Sequence[PairFindings]) -> list[int]:
 
 def _pairs(findings: Findings, arm: str) -> list[PairFindings]:
     return [pair for pair in findings.pairs if pair.arm == arm]
-
-
-def _farthest(target: float) -> Callable[[Sequence[float]], float]:
-    return lambda values: max(values, key=lambda value: abs(value - target))
 
 
 def _none(models: Sequence[ModelFindings]) -> int:
@@ -107,7 +57,7 @@ def _ranks(models: Sequence[ModelFindings], target: float, controls: Sequence[Co
     """Sufficient and necessary ranks of every model; one more than was scanned where no rank will do."""
     found = _causal(models)
     return Measured(
-        value=_farthest(target)(found),
+        value=farthest(target)(found),
         low=min(found),
         high=max(found),
         num=len(models),
@@ -122,15 +72,15 @@ def measure_rank(findings: Findings, arms: Sequence[str], target: float) -> Meas
     """The causal rank after attention in some arms, beside the energy rules, trained and untrained."""
     models = findings.of(*arms)
     controls = [
-        _over("energy .99", [model.resid_mid.energy_99 for model in models], max),
-        _over("energy .999", [model.resid_mid.energy_999 for model in models], max),
-        _over("untrained, energy .99", [model.untrained.energy_99 for model in models], min),
-        _over("untrained, energy .999", [model.untrained.energy_999 for model in models], min),
+        over("energy .99", [model.resid_mid.energy_99 for model in models], max),
+        over("energy .999", [model.resid_mid.energy_999 for model in models], max),
+        over("untrained, energy .99", [model.untrained.energy_99 for model in models], min),
+        over("untrained, energy .999", [model.untrained.energy_999 for model in models], min),
     ]
     overlapping = findings.of("overlapping")
     if overlapping and arms == TWELVE_STATES:
-        controls.append(_over("overlapping_12, causal", _causal(overlapping), _farthest(target)))
-        controls.append(_over("overlapping_12, energy .999", [model.resid_mid.energy_999 for model in overlapping], max))
+        controls.append(over("overlapping_12, causal", _causal(overlapping), farthest(target)))
+        controls.append(over("overlapping_12, energy .999", [model.resid_mid.energy_999 for model in overlapping], max))
     return _ranks(models, target, controls)
 
 
@@ -138,31 +88,11 @@ def measure_rank_two(findings: Findings, *, gap_rule: Mark, third_cca: Mark) -> 
     """The causal rank of the rank-2 chain, beside the gap rule and the third correlation between seeds."""
     models, pairs = findings.of("rank_two"), _pairs(findings, "rank_two")
     controls = [
-        _over("largest-gap rule", [model.resid_mid.gap for model in models], _farthest(gap_rule.target), gap_rule),
-        _over("third hold-out CCA between seeds", [pair.cca.heldout_components[2] for pair in pairs], max, third_cca),
-        _over("the same, untrained pair", [pair.untrained.heldout_components[2] for pair in pairs], max),
+        over("largest-gap rule", [model.resid_mid.gap for model in models], farthest(gap_rule.target), gap_rule),
+        over("third hold-out CCA between seeds", [pair.cca.heldout_components[2] for pair in pairs], max, third_cca),
+        over("the same, untrained pair", [pair.untrained.heldout_components[2] for pair in pairs], max),
     ]
     return _ranks(models, gap_rule.target, controls)
-
-
-def measure_size(findings: Findings, target: float) -> Measured:
-    """The causal rank over all sizes of model, beside the energy rules and the worst divergence from the law."""
-    sizes = findings.sizes
-    found = [size.scanned + 1 if rank is None else rank for size in sizes for rank in (size.sufficient, size.necessary)]
-    controls = [
-        _over("energy .99", [size.energy_99 for size in sizes], max),
-        _over("energy .999", [size.energy_999 for size in sizes], max),
-        _over("divergence from the law, nats", [size.divergence.value for size in sizes], max),
-    ]
-    return Measured(
-        value=_farthest(target)(found),
-        low=min(found),
-        high=max(found),
-        num=len(sizes),
-        seeds=_seeds(findings.of("twelve"))[:1],
-        controls=controls,
-        note="sufficient and necessary rank of every size by the causal 2 % rule, the one farthest from the mark",
-    )
 
 
 def _effect(site: SiteFindings, name: str, edit: str) -> Estimate:
@@ -177,10 +107,10 @@ def measure_keep(findings: Findings, *, activation_mark: Mark) -> Measured:
     """Largest change of cross-entropy under keep after attention, over seeds and over the adjoint and oblique cores."""
     models = findings.of(*FOUR_STATES, *TWELVE_STATES)
     sites = [model.resid_mid for model in models]
-    value, low, high = max(_size(site.keep_change[side]) for site in sites for side in ("adjoint", "oblique"))
-    activation = [_size(site.keep_change["activation"])[0] for site in sites]
-    controls = [_over("activation side", activation, max, activation_mark)]
-    controls += [_over(f"{name}, equal rank", [_change(site, name, "keep") for site in sites], min) for name in SUBSPACES]
+    value, low, high = max(size(site.keep_change[side]) for site in sites for side in ("adjoint", "oblique"))
+    activation = [size(site.keep_change["activation"])[0] for site in sites]
+    controls = [over("activation side", activation, max, activation_mark)]
+    controls += [over(f"{name}, equal rank", [_change(site, name, "keep") for site in sites], min) for name in SUBSPACES]
     return Measured(
         value=value,
         low=low,
@@ -210,21 +140,21 @@ def measure_remove(findings: Findings) -> Measured:
         high=least.high,
         num=len(models),
         seeds=_seeds(models),
-        controls=[_over(f"{name}, equal rank", [share(site, name) for site in sites], max) for name in SUBSPACES],
+        controls=[over(f"{name}, equal rank", [share(site, name) for site in sites], max) for name in SUBSPACES],
     )
 
 
 def keep_by_construction(findings: Findings) -> Measured:
     """Largest change of cross-entropy under keep before the unembedding, which the untrained twin shares."""
     models = findings.of(*FOUR_STATES)
-    value, low, high = max(_size(model.final_norm.keep_change["oblique"]) for model in models)
+    value, low, high = max(size(model.final_norm.keep_change["oblique"]) for model in models)
     return Measured(
         value=value,
         low=low,
         high=high,
         num=len(models),
         seeds=_seeds(models),
-        controls=[_over("untrained", [_size(model.untrained.final_norm_change)[0] for model in models], max)],
+        controls=[over("untrained", [size(model.untrained.final_norm_change)[0] for model in models], max)],
         note="the untrained model does as well: algebra, no evidence",
     )
 
@@ -253,14 +183,14 @@ def measure_cca(findings: Findings, *, smallest_mark: Mark, mean_mark: Mark) -> 
     """Smallest hold-out correlation between two seeds of the 12-state chain."""
     pairs = _pairs(findings, "twelve")
     controls = [
-        _over("untrained pair, smallest", [_smallest(pair.untrained) for pair in pairs], max, smallest_mark),
-        _over("untrained pair, mean", [pair.untrained.heldout or 0.0 for pair in pairs], max, mean_mark),
-        _over("trained with untrained, smallest", [_smallest(pair.mixed) for pair in pairs], max),
-        _over("random subspaces, smallest", [_smallest(pair.random) for pair in pairs], max),
+        over("untrained pair, smallest", [_smallest(pair.untrained) for pair in pairs], max, smallest_mark),
+        over("untrained pair, mean", [pair.untrained.heldout or 0.0 for pair in pairs], max, mean_mark),
+        over("trained with untrained, smallest", [_smallest(pair.mixed) for pair in pairs], max),
+        over("random subspaces, smallest", [_smallest(pair.random) for pair in pairs], max),
     ]
     easier = _pairs(findings, "clustered")
     if easier:
-        controls.append(_over("clustered_12, smallest", [_smallest(pair.cca) for pair in easier], min))
+        controls.append(over("clustered_12, smallest", [_smallest(pair.cca) for pair in easier], min))
     return _cca(pairs, [pair.cca for pair in pairs], controls)
 
 
@@ -268,25 +198,25 @@ def measure_cca_within(findings: Findings, *, untrained_mark: Mark) -> Measured:
     """The same after each group's mean is taken out."""
     pairs = _pairs(findings, "twelve")
     untrained = [_smallest(pair.within_untrained) for pair in pairs if pair.within_untrained is not None]
-    controls = [_over("untrained pair, smallest", untrained, max, untrained_mark)]
+    controls = [over("untrained pair, smallest", untrained, max, untrained_mark)]
     return _cca(pairs, [pair.within for pair in pairs if pair.within is not None], controls)
 
 
 def measure_transplant(findings: Findings, *, control_mark: Mark) -> Measured:
     """Largest cost of running one seed's model on the other's coordinates, in nats above the unedited model."""
     found = findings.transplants
-    worst = _largest([one.cost for one in found])
+    worst = largest([one.cost for one in found])
 
     def excess(name: str) -> list[float]:
         return [getattr(one, name).value - one.base.value for one in found]
 
     controls = [
-        _over("map fitted on shuffled pairs", excess("shuffled"), min, control_mark),
-        _over("from an untrained model", excess("untrained"), min, control_mark),
-        _over("from a random subspace", excess("random"), min, control_mark),
-        _over("random into random", excess("random_pair"), min),
-        _over("PCA into PCA", excess("pca"), min),
-        _over("own coordinates (ceiling)", excess("ceiling"), max),
+        over("map fitted on shuffled pairs", excess("shuffled"), min, control_mark),
+        over("from an untrained model", excess("untrained"), min, control_mark),
+        over("from a random subspace", excess("random"), min, control_mark),
+        over("random into random", excess("random_pair"), min),
+        over("PCA into PCA", excess("pca"), min),
+        over("own coordinates (ceiling)", excess("ceiling"), max),
     ]
     return Measured(
         value=worst.value,
@@ -307,14 +237,14 @@ def _spectra(findings: Findings) -> tuple[list[ModelFindings], list[SpectrumFind
 def measure_spectrum(findings: Findings) -> Measured:
     """Largest eigenvalue error of the operator in the core, beside the error of the counts."""
     models, spectra = _spectra(findings)
-    worst = _largest([spectrum.error for spectrum in spectra])
+    worst = largest([spectrum.error for spectrum in spectra])
     on_z = [spectrum.core_error.value for spectrum in spectra if spectrum.coordinates == "law"]
-    controls = [_over("transition counts of the same data", [spectrum.counts_error for spectrum in spectra], max)]
+    controls = [over("transition counts of the same data", [spectrum.counts_error for spectrum in spectra], max)]
     if on_z:
-        controls.append(_over("12 states, least squares on the coordinates", on_z, max))
+        controls.append(over("12 states, least squares on the coordinates", on_z, max))
     overlapping = [model.spectrum.error.value for model in findings.of("overlapping") if model.spectrum is not None]
     if overlapping:
-        controls.append(_over("overlapping_12, on the law", overlapping, max))
+        controls.append(over("overlapping_12, on the law", overlapping, max))
     return Measured(
         value=worst.value,
         low=worst.low,
@@ -333,7 +263,7 @@ def measure_spectrum_ratio(findings: Findings) -> Measured:
     for spectrum in spectra:
         null = min(spectrum.control(name).error for name in ("untrained", "random"))
         error = spectrum.error
-        ratios.append((error.value / null, _end(error.low, error) / null, _end(error.high, error) / null))
+        ratios.append((error.value / null, end(error.low, error) / null, end(error.high, error) / null))
     value, low, high = max(ratios)
     names = ("untrained", "random", "pca")
     return Measured(
@@ -342,7 +272,7 @@ def measure_spectrum_ratio(findings: Findings) -> Measured:
         high=high,
         num=len(models),
         seeds=_seeds(models),
-        controls=[_over(f"{name}, error", [spectrum.control(name).error for spectrum in spectra], min) for name in names],
+        controls=[over(f"{name}, error", [spectrum.control(name).error for spectrum in spectra], min) for name in names],
     )
 
 
@@ -373,7 +303,7 @@ def measure_weight_cosine(findings: Findings) -> Measured:
         high=max(values),
         num=len(values),
         seeds=_pair_seeds(findings.pairs),
-        controls=[_over("untrained twins", [abs(pair.untrained_cosine) for pair in findings.pairs], max)],
+        controls=[over("untrained twins", [abs(pair.untrained_cosine) for pair in findings.pairs], max)],
         note="the interval is the range over pairs",
     )
 
@@ -381,9 +311,9 @@ def measure_weight_cosine(findings: Findings) -> Measured:
 def measure_divergence(findings: Findings) -> Measured:
     """Largest divergence from the true law."""
     models = findings.models
-    worst = _largest([model.divergence for model in models])
+    worst = largest([model.divergence for model in models])
     controls = [
-        _over("untrained", [model.untrained.divergence.value for model in models], min),
-        _over("best constant answer", [model.chance for model in models], min),
+        over("untrained", [model.untrained.divergence.value for model in models], min),
+        over("best constant answer", [model.chance for model in models], min),
     ]
     return Measured(value=worst.value, low=worst.low, high=worst.high, num=len(models), seeds=_seeds(models), controls=controls)

@@ -8,7 +8,7 @@ from typing import Any
 from invariscope.experiments.markov_cores.claims import make_claims
 from invariscope.experiments.markov_cores.config import Config
 from invariscope.experiments.markov_cores.figures import make_figures
-from invariscope.experiments.markov_cores.findings import Findings, ModelFindings, PairFindings, SizeFindings
+from invariscope.experiments.markov_cores.findings import BeliefFindings, Findings, ModelFindings, PairFindings, SizeFindings
 from invariscope.parallel import map_jobs, track
 from invariscope.storage.claims_file import write_claims
 from invariscope.storage.records import from_json_record, to_json_record
@@ -51,10 +51,16 @@ def run(
         jobs = [{**shared, "width": width, "num_heads": heads, "num_layers": layers} for width, heads, layers in config.sizes]
         with track("sizes", len(jobs), unit="models", show=progress) as advance:
             sizes = map_jobs(f"{HERE}.sizes:size_job", jobs, on_done=lambda index, result: advance(), **how)
+    beliefs: list[Any] = []
+    if config.hidden.chains:
+        jobs = [{**shared, "chain": chain, "seed": seed} for chain in config.hidden.chains for seed in config.hidden.seeds]
+        with track("hidden chains", len(jobs), unit="models", show=progress) as advance:
+            beliefs = map_jobs(f"{HERE}.beliefs:belief_job", jobs, on_done=lambda index, result: advance(), **how)
     findings = Findings(
         models=tuple(from_json_record(ModelFindings, found) for found in models),
         pairs=tuple(from_json_record(PairFindings, found) for found in pairs),
         sizes=tuple(from_json_record(SizeFindings, found) for found in sizes),
+        beliefs=tuple(from_json_record(BeliefFindings, found) for found in beliefs),
     )
     for figure in make_figures(config, findings):
         figure.save(folder.figures)

@@ -1,0 +1,82 @@
+"""What the further parts are judged by: the belief in models of hidden chains, and the core against the size of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from invariscope.experiments.markov_cores.findings import Findings
+from invariscope.experiments.markov_cores.worst import Measured, farthest, largest, over
+from invariscope.storage.claims import Control, Mark
+
+__all__ = ["measure_belief", "measure_belief_written", "measure_size"]
+
+
+def measure_belief(findings: Findings, *, final_norm_mark: Mark) -> Measured:
+    """Smallest hold-out R² of the exact belief on the rank-2 core after the last attention."""
+    found = findings.beliefs
+    least = min((one.resid_mid for one in found), key=lambda estimate: estimate.value)
+
+    def control(name: str, pick: str, choose: Callable[[Sequence[float]], float], mark: Mark | None = None) -> Control:
+        return over(name, [getattr(one, pick).value for one in found], choose, mark)
+
+    return Measured(
+        value=least.value,
+        low=least.low,
+        high=least.high,
+        num=len(found),
+        seeds=sorted({one.seed for one in found}),
+        controls=[
+            control("before the unembedding", "final_norm", min, final_norm_mark),
+            control("untrained core", "untrained_resid_mid", max),
+            control("untrained core before the unembedding", "untrained_final_norm", max),
+            control("code of the last two tokens", "last_two_tokens", max),
+            control("full residual, no evidence", "residual", max),
+            control("full residual of the untrained model, no evidence", "untrained_residual", max),
+            control("residual without its core, no evidence", "residual_without_core", max),
+        ],
+        note="over hidden chains and seeds, tokens from the fourth on",
+    )
+
+
+def measure_belief_written(findings: Findings, *, control_mark: Mark) -> Measured:
+    """Largest cost of writing the exact belief into the core, over the model's own coordinates."""
+    written = [one.written for one in findings.beliefs]
+    worst = largest([one.cost for one in written])
+
+    def excess(name: str) -> list[float]:
+        return [getattr(one, name).value - one.own.value for one in written]
+
+    return Measured(
+        value=worst.value,
+        low=worst.low,
+        high=worst.high,
+        num=len(written),
+        seeds=sorted({one.seed for one in findings.beliefs}),
+        controls=[
+            over("the last token instead", excess("last_token"), min, control_mark),
+            over("into a random subspace", excess("random"), min, control_mark),
+            over("into an untrained model", excess("untrained"), min, control_mark),
+            over("the exact law itself", excess("optimum"), min),
+        ],
+        note="everything else at the site is set to its mean; the affine map is fitted on other sequences",
+    )
+
+
+def measure_size(findings: Findings, target: float) -> Measured:
+    """The causal rank over all sizes of model, beside the energy rules and the worst divergence from the law."""
+    sizes = findings.sizes
+    found = [one.scanned + 1 if rank is None else rank for one in sizes for rank in (one.sufficient, one.necessary)]
+    controls = [
+        over("energy .99", [one.energy_99 for one in sizes], max),
+        over("energy .999", [one.energy_999 for one in sizes], max),
+        over("divergence from the law, nats", [one.divergence.value for one in sizes], max),
+    ]
+    return Measured(
+        value=farthest(target)(found),
+        low=min(found),
+        high=max(found),
+        num=len(sizes),
+        seeds=sorted({model.seed for model in findings.of("twelve")})[:1],
+        controls=controls,
+        note="sufficient and necessary rank of every size by the causal 2 % rule, the one farthest from the mark",
+    )

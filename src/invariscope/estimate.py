@@ -7,9 +7,35 @@ far from zero (at d = 40 and n = 100 they average .57).
 
 from __future__ import annotations
 
+import html
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Estimate", "Similarity"]
+__all__ = ["Estimate", "Similarity", "html_table"]
+
+
+def html_table(caption: str, rows: Iterable[Sequence[object]], *, headings: Sequence[str] = ()) -> str:
+    """A small table for notebooks: all text escaped, no script, and no colour, so that it is readable on light and dark.
+
+    Args:
+        caption: above the table.
+        rows: cells; where there are no ``headings`` the first cell of a row is its heading.
+        headings: of the columns.
+
+    >>> html_table("ranks", [("k", "<3>")])
+    '<table><caption>ranks</caption><tbody><tr><th scope="row">k</th><td>&lt;3&gt;</td></tr></tbody></table>'
+    """
+
+    def cell(kind: str, value: object, attributes: str = "") -> str:
+        return f"<{kind}{attributes}>{html.escape(str(value))}</{kind}>"
+
+    lines = []
+    for row in rows:
+        first = [] if headings else [cell("th", row[0], ' scope="row"')]
+        lines.append(f"<tr>{''.join([*first, *(cell('td', value) for value in row[len(first) :])])}</tr>")
+    head = "".join(cell("th", heading, ' scope="col"') for heading in headings)
+    top = f"<thead><tr>{head}</tr></thead>" if headings else ""
+    return f"<table>{cell('caption', caption)}{top}<tbody>{''.join(lines)}</tbody></table>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,3 +113,16 @@ class Similarity:
             f"{self.name} {self.value:.4f}{heldout}; null {self.null_mean:.4f} [{self.null_low:.4f}, {self.null_high:.4f}] "
             f"({sizes}d {self.dims[0]} and {self.dims[1]}, k {self.rank})"
         )
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, str]] = [("value", f"{self.value:.4f}")]
+        if self.heldout is not None:
+            rows.append(("held out", f"{self.heldout:.4f}"))
+        rows.append(("null", f"{self.null_mean:.4f} [{self.null_low:.4f}, {self.null_high:.4f}]"))
+        for name, values in (("components", self.components), ("components, held out", self.heldout_components)):
+            if values:
+                rows.append((name, " ".join(f"{value:.4f}" for value in values)))
+        if self.num_fit:
+            rows.append(("samples", f"{self.num_fit} fitted, {self.num_heldout} held out"))
+        rows.append(("dimensions", f"{self.dims[0]} and {self.dims[1]}, {self.rank} components"))
+        return html_table(f"Similarity: {self.name}", rows)

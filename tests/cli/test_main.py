@@ -39,8 +39,8 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("argv", "line"),
     [
-        ([], "error: no command; expected one of list, run, report; see invariscope --help"),
-        (["--debug"], "error: no command; expected one of list, run, report; see invariscope --help"),
+        ([], "error: no command; expected one of list, run, report, follow, compare; see invariscope --help"),
+        (["--debug"], "error: no command; expected one of list, run, report, follow, compare; see invariscope --help"),
         (["rnu"], "error: unknown command 'rnu'; expected one of its known names; nearest: run, --version, report"),
         (["--halp"], "error: unknown option '--halp'; expected one of its known names; nearest: --help, --version, list"),
     ],
@@ -61,10 +61,14 @@ def test_what_is_no_command_is_bad_input(argv: list[str], line: str, capsys: pyt
         (["list"], 0),
         (["run", "--help"], 0),
         (["report", "--help"], 0),
+        (["follow", "--help"], 0),
+        (["compare", "--help"], 0),
         (["run", "markov"], 2),
         (["run", "markov-cores", "--preset", "quik"], 2),
         (["run", "markov-cores", "--config", "nowhere.toml"], 2),
         (["report", "nowhere"], 2),
+        (["follow", "nowhere"], 2),
+        (["compare", "nowhere", "elsewhere"], 2),
     ],
 )
 def test_whatever_needs_no_torch_does_not_load_it(argv: list[str], status: int) -> None:

@@ -43,6 +43,11 @@ def test_claims_that_were_changed_by_hand_are_refused(fake: Path, capsys: pytest
     claims.write_text(claims.read_text().replace('"not reproduced"', '"reproduced"'))
     capsys.readouterr()
     assert main(["report", "here"]) == 2
+    assert "claims.json, which is no whole JSON file (its checksum does not fit its content)" in capsys.readouterr().err
+    # Nor with a checksum that fits.
+    text = claims.read_text()
+    claims.write_text(text[: text.rindex(",")] + "}")
+    assert main(["report", "here"]) == 2
     assert "its numbers say 'not reproduced'" in capsys.readouterr().err
 
 

@@ -15,17 +15,23 @@ from invariscope.cli.main import main
 from invariscope.cli.run import RunOptions
 from invariscope.experiments import EXPERIMENTS
 from invariscope.parallel import ENGINES
-from invariscope.storage import Manifest, folder_lock, read_claims, read_json
+from invariscope.storage import Manifest, folder_lock, read_claims, read_json, write_json
 
 # Scripts and notes out there use these options. Add to them; whoever takes one away or renames one does it here too.
 OPTIONS_OF_RUN = "--help --preset --config --out --seed --strict --engine --workers --debug"
-OPTIONS_OF_MARKOV_CORES = """
-    --real.chain --real.seeds --twelve.chain --twelve.seeds --rank-two.chain --rank-two.seeds
-    --sequence-length --width --num-layers --num-heads --mlp-width
-    --train.steps --train.batch-size --train.learning-rate --train.weight-decay --train.betas --train.warmup-steps
-    --train.schedule --train.final-share --train.eval-every --train.eval-sequences --train.checkpoint-every --train.forward
-    --extract-sequences --evaluate-sequences --operator-sequences --control-sequences --num-random
-"""
+TRAIN = """steps num-sequences batch-size learning-rate weight-decay betas warmup-steps schedule final-share eval-every
+    eval-sequences checkpoint-every forward"""
+ARMS = ("real", "complex-pair", "twelve", "clustered", "overlapping", "rank-two")
+OPTIONS_OF_MARKOV_CORES = " ".join(
+    [
+        *(f"--{arm}.{field}" for arm in ARMS for field in ("chain", "seeds")),
+        *(f"--{part}train.{field}" for part in ("", "hidden.", "paper.") for field in TRAIN.split()),
+        "--sequence-length --width --num-layers --num-heads --mlp-width --sizes",
+        "--hidden.chains --hidden.seeds --hidden.num-layers --hidden.width --hidden.num-heads",
+        "--paper.seeds --paper.sequence-length --paper.dropout",
+        "--extract-sequences --evaluate-sequences --operator-sequences --control-sequences --num-random",
+    ]
+)
 
 
 def options_in(text: str) -> list[str]:
@@ -169,9 +175,7 @@ def test_debug_shows_the_traceback_of_a_crash(fake: Path, capsys: pytest.Capture
 def test_an_interrupted_run_says_that_it_goes_on(fake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = fake / "out" / "fake"
     assert main(["run", "fake"]) == 0
-    manifest = (folder / "manifest.json").read_text().replace('"finished"', '"running"')
-    # The first occurrence is the time's name; status is the value.
-    (folder / "manifest.json").write_text(manifest.replace('"running":', '"finished":'))
+    write_json(folder / "manifest.json", read_json(folder / "manifest.json") | {"status": "running"})
     capsys.readouterr()
     assert main(["run", "fake"]) == 0
     assert capsys.readouterr().err == "fake in out/fake was begun: it goes on from what it holds\n"

@@ -13,6 +13,7 @@ from cores.hand_made import generator, orthogonal, random_core
 from invariscope.cores import Core, compare_coordinates, projector_overlap, weight_cosine
 from invariscope.errors import ShapeError, TooFewSamplesError, UnknownNameError
 from invariscope.models import Transformer, TransformerConfig
+from invariscope.numerics import cca_similarity
 
 
 def axes(dim: int, *which: int) -> Core:
@@ -28,6 +29,29 @@ def test_coordinates_that_are_affine_images_of_one_another_are_the_same():
     assert cca.value == pytest.approx(1.0)
     assert cca.null_high < 0.3
     assert (cca.dims, cca.rank, cca.num_permutations) == ((3, 3), 3, 50)
+
+
+def test_all_four_similarities_stand_beside_one_another():
+    z = torch.randn(400, 2, dtype=torch.float64, generator=generator())
+    stretched = z * torch.tensor([1.0, 6.0]) @ orthogonal(2)
+    found = compare_coordinates(z, stretched, num_permutations=20)
+    every = (found.cca, found.spearman, found.procrustes, found.cka)
+    assert [one.name for one in every] == ["cca", "spearman", "procrustes", "cka"]
+    # A stretch is no matter to the first two, and is to the others.
+    assert [one.heldout for one in every[:2]] == pytest.approx([1.0, 1.0])
+    for one in every[2:]:
+        assert one.heldout is not None
+        assert one.null_high < one.heldout < 0.9
+
+
+def test_the_other_similarities_leave_cca_and_the_generator_as_they_were():
+    z = torch.randn(100, 2, dtype=torch.float64, generator=generator())
+    noisy = z + torch.randn(100, 2, dtype=torch.float64, generator=generator(1))
+    one, other = generator(5), generator(5)
+    assert compare_coordinates(z, noisy, num_permutations=3, generator=one).cca == cca_similarity(
+        z, noisy, num_permutations=3, generator=other
+    )
+    assert torch.equal(one.get_state(), other.get_state())
 
 
 def test_unrelated_coordinates_are_at_chance_held_out():

@@ -38,7 +38,7 @@ def data(num: int, dim: int, outputs: int, seed: int, rank: int | None = None) -
 
 def filled(activations: Tensor, jacobians: Tensor, weights: Tensor | None = None, **more: Provenance) -> Moments:
     moments = Moments(activations.shape[1], **more)
-    moments.update(activations, jacobians, weights)
+    moments.update(activations, jacobians, weights=weights)
     return moments
 
 
@@ -86,11 +86,11 @@ def test_streamed_merged_one_batch_and_naive_agree(
     streamed = Moments(dim)
     for start in range(0, num, chunk):
         part = slice(start, start + chunk)
-        streamed.update(H[part], J[part], weights[part] if weighted else None)
+        streamed.update(H[part], J[part], weights=weights[part] if weighted else None)
     workers = [Moments(dim) for _ in range(parts)]
     owner = torch.randint(parts, (num,), generator=generator(seed))
     for i, worker in enumerate(workers):
-        worker.update(H[owner == i], J[owner == i], weights[owner == i] if weighted else None)
+        worker.update(H[owner == i], J[owner == i], weights=weights[owner == i] if weighted else None)
     merged = Moments.merge(workers)
     sigma, sides, mean = naive(H, J, weights)
     size = min(dim, len(sigma))
@@ -254,9 +254,9 @@ def test_shapes_that_do_not_fit_are_both_in_the_message(activations: tuple[int, 
 def test_negative_or_missing_weights_change_nothing():
     moments, (H, J) = Moments(4), data(5, 4, 2, seed=0)
     with pytest.raises(ConfigError, match="non-negative"):
-        moments.update(H, J, torch.tensor([1.0, 1.0, -1.0, 1.0, 1.0]))
+        moments.update(H, J, weights=torch.tensor([1.0, 1.0, -1.0, 1.0, 1.0]))
     with pytest.raises(ShapeError, match="4 weights for 5 rows"):
-        moments.update(H, J, torch.ones(4))
+        moments.update(H, J, weights=torch.ones(4))
     assert moments.num_samples == 0
     with pytest.raises(TooFewSamplesError):
         moments.core(1)

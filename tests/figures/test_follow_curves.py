@@ -74,6 +74,12 @@ def test_a_long_series_is_thinned_aloud_with_its_ends():
     assert f"Thinned from up to {num} to {MAX_POINTS} checkpoints a run" in figure.caption
 
 
+def test_ranks_are_whole_numbers_on_the_axis_while_there_is_room():
+    assert draw_follow_curves(FollowCurves(curves=(curve(),))).plot["layout"]["yaxis2"]["dtick"] == 1
+    many = draw_follow_curves(FollowCurves(curves=(curve(sufficient=(40, 4, 3)),)))
+    assert "dtick" not in many.plot["layout"]["yaxis2"]
+
+
 def test_nothing_and_uneven_lengths_are_refused():
     with pytest.raises(TooFewSamplesError, match="without curves; expected at least one; leave the figure out"):
         draw_follow_curves(FollowCurves(curves=()))

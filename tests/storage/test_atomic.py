@@ -118,8 +118,8 @@ def test_a_file_where_a_folder_belongs_is_named(tmp_path: Path):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b'{"a": 1', b"hello", b"\xff\xfe\x00", b'{"a": NaN}', b"[Infinity]", b"[" * 100_000, b'{"a": 1} x'],
-    ids=["empty", "cut off", "text", "binary", "NaN", "Infinity", "deep", "more"],
+    [b"", b'{"a": 1', b"hello", b"\xff\xfe\x00", b'{"a": NaN}', b"[Infinity]", b"[" * 100_000, b'{"a": 1} x', b"[1e999]"],
+    ids=["empty", "cut off", "text", "binary", "NaN", "Infinity", "deep", "more", "too large"],
 )
 def test_foreign_content_is_refused_by_name(content: bytes, tmp_path: Path):
     path = tmp_path / "claims.json"
@@ -141,6 +141,24 @@ def test_temporary_names_are_recognised(tmp_path: Path, monkeypatch):
     write_bytes(tmp_path / "file.json", b"x")
     assert [is_temporary(name) for name in seen] == [True]
     assert not any(is_temporary(name) for name in ("file.json", ".lock", "notes.tmp", ".hidden.tmp", "x.0123abcd.tmp"))
+
+
+def test_a_document_is_written_with_a_checksum_that_reading_takes_out(tmp_path: Path):
+    path, document = tmp_path / "x.json", {"schema_version": 1, "measured": 0.91, "text": "\udcff ä"}
+    write_json(path, document)
+    assert read_json(path) == document
+    seal = json.loads(path.read_text())["sha256"]
+    assert list(json.loads(path.read_text())) == ["schema_version", "measured", "text", "sha256"]
+    path.write_text(json.dumps(json.loads(path.read_text())))  # the values count, not the spaces
+    assert read_json(path) == document
+    path.write_text(path.read_text().replace("0.91", "0.93"))
+    with pytest.raises(ForeignFileError, match=r"x\.json, which .* \(its checksum does not fit its content\); expected"):
+        read_json(path)
+    path.write_text(json.dumps(document))  # as an older version wrote it
+    assert read_json(path) == document
+    write_json(path, {"measured": 0.91})
+    assert seal not in path.read_text()
+    assert "sha256" not in path.read_text()
 
 
 def test_values_read_are_json_for_other_programs_too(tmp_path: Path):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
-from invariscope.errors import ForeignFileError, NonFiniteError
+from invariscope.errors import FolderError, ForeignFileError, NonFiniteError
 from invariscope.training.events import EventLog, read_events
 
 
@@ -68,6 +70,47 @@ def test_what_json_does_not_have_is_refused_and_not_written(path: Path):
         log.write({"step": 20, "train_loss": float("nan")})
     log.close()
     assert steps(path) == [5, 10, 15]
+
+
+def test_a_log_that_does_not_fit_its_checksum_is_refused_and_left_as_it_is(path: Path):
+    log = EventLog(path, resume_step=10)
+    digest = log.sync()
+    log.write({"step": 15, "train_loss": 0.5})
+    assert log.sync() != digest
+    log.close()
+    EventLog(path, resume_step=10, digest=digest).close()
+    assert read_events(path, digest=digest) == read_events(path)
+    path.write_text(damaged := path.read_text().replace("0.2", "0.3"))
+    for read in (lambda: EventLog(path, resume_step=10, digest=digest), lambda: read_events(path, digest=digest)):
+        with pytest.raises(ForeignFileError, match=r"metrics\.jsonl, which is damaged: its checksum .*; expected .*; restore it"):
+            read()
+    assert path.read_text() == damaged
+
+
+def test_a_disk_that_is_full_is_said_and_the_begun_line_is_cut_on_resuming(path: Path, monkeypatch: pytest.MonkeyPatch):
+    whole, log = path.read_text(), EventLog(path, resume_step=15)
+    write = os.write
+
+    def fills_up(descriptor: int, data: bytes) -> int:
+        if len(data) < 20:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, data[: len(data) - 10])
+
+    monkeypatch.setattr(os, "write", fills_up)
+    with pytest.raises(FolderError, match=r"metrics\.jsonl, which .* \(No space left on device\).*; free some space"):
+        log.write({"step": 20, "train_loss": 0.25})
+    log.close()
+    monkeypatch.undo()
+    assert path.read_text().startswith(whole + '{"step": 20')
+    EventLog(path, resume_step=20).close()
+    assert path.read_text() == whole
+
+
+@pytest.mark.parametrize("line", ['{"step": 1, "train_loss": NaN}', '{"step": 1, "x": ' + "[" * 100_000])
+def test_no_number_and_endless_nesting_are_no_events(line: str, tmp_path: Path):
+    (tmp_path / "metrics.jsonl").write_text(line + "\n")
+    with pytest.raises(ForeignFileError, match=r"line 1 of .*metrics\.jsonl"):
+        read_events(tmp_path / "metrics.jsonl")
 
 
 def test_lines_reach_the_disk_while_the_log_is_open(tmp_path: Path):

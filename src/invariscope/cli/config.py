@@ -36,8 +36,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"--config {path}, which is no UTF-8 text", expected="a TOML file", do="correct the path") from error
-    except tomllib.TOMLDecodeError as error:
-        # tomllib's message names the line and the column.
+    except (ValueError, RecursionError) as error:
+        # tomllib's message names the line and the column; numbers of thousands of digits and deep nesting are refused by Python.
         raise ConfigError(f"--config {path}: {error}", expected="TOML, such as steps = 100", do="correct that line") from error
 
 

@@ -35,6 +35,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "list": ("", "the experiments and their presets, one line each"),
     "run": ("EXPERIMENT", "run an experiment: train, measure, judge its claims, write the report"),
     "report": ("RUN_DIR", "build the offline HTML report of a run anew"),
+    "follow": ("FOLDER", "a core over the checkpoints of a run: ranks, overlap, spectrum"),
+    "compare": ("CORE_OR_RUN ...", "how alike cores or runs are: spans, coordinates, weights"),
 }
 """Name to argument and one line; each stands in its own file, ``cli/NAME.py``, as a function ``command(args)``."""
 

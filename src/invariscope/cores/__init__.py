@@ -1,18 +1,30 @@
 """Cores: extract, validate, identify, compare and transplant the causal subspace of a model (arXiv:2602.22600)."""
 
+from invariscope.cores.baselines import Baseline, distributed_alignment_search
 from invariscope.cores.compare import CoordinateComparison, compare_coordinates, projector_overlap, weight_cosine
+from invariscope.cores.controls import ALL_CONTROLS, CONTROLS, LABEL_CONTROLS
 from invariscope.cores.core import Core, Provenance, load_core
 from invariscope.cores.extract import collect_moments, extract_core, rank_curve
+from invariscope.cores.follow import CoreAtStep, CoreSeries, follow_core
 from invariscope.cores.identify import Identification, IdentifiedMap, core_coordinates, identify_operator
 from invariscope.cores.metrics import Metric, accuracy, auc, cross_entropy, divergence
 from invariscope.cores.moments import Moments
+from invariscope.cores.probe import linear_probe_core
 from invariscope.cores.ranks import RankCurve, by_energy, by_gap, by_sufficiency
+from invariscope.cores.sketch import SketchError, estimate_sketch_error
+from invariscope.cores.successors import Successors, predicted_successors
 from invariscope.cores.transplant import Transplant, transplant
 from invariscope.cores.validate import Effects, validate_core
 
 __all__ = [
+    "ALL_CONTROLS",
+    "CONTROLS",
+    "LABEL_CONTROLS",
+    "Baseline",
     "CoordinateComparison",
     "Core",
+    "CoreAtStep",
+    "CoreSeries",
     "Effects",
     "Identification",
     "IdentifiedMap",
@@ -20,6 +32,8 @@ __all__ = [
     "Moments",
     "Provenance",
     "RankCurve",
+    "SketchError",
+    "Successors",
     "Transplant",
     "accuracy",
     "auc",
@@ -30,10 +44,15 @@ __all__ = [
     "compare_coordinates",
     "core_coordinates",
     "cross_entropy",
+    "distributed_alignment_search",
     "divergence",
+    "estimate_sketch_error",
     "extract_core",
+    "follow_core",
     "identify_operator",
+    "linear_probe_core",
     "load_core",
+    "predicted_successors",
     "projector_overlap",
     "rank_curve",
     "transplant",

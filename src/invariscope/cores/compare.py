@@ -3,6 +3,18 @@
 Random k-subspaces of R^D overlap k/D: an overlap of .03 at D = 64 and k = 3 is what chance gives (.047), not orthogonality.
 And two codes of four states in three dimensions are linearly related whatever they are: a canonical correlation of 1 there is
 algebra.
+
+Four similarities of coordinates, from the most to the least forgiving:
+
+- ``cca``: one up to any invertible affine map.
+- ``spearman``: the same components by their ranks, so that a few large values do not carry it.
+- ``procrustes``: one up to rotation, reflection and one scale.
+- ``cka``: the same rows are alike on both sides; up to rotation and scale, no map is fitted.
+
+>>> z = torch.randn(200, 2, generator=torch.Generator().manual_seed(0))
+>>> found = compare_coordinates(z, z * torch.tensor([1.0, 5.0]), num_permutations=20)
+>>> round(found.cca.heldout, 3), found.procrustes.heldout < 0.9, found.cka.heldout < 0.9
+(1.0, True, True)
 """
 
 from __future__ import annotations
@@ -17,6 +29,9 @@ from torch import Tensor, nn
 from invariscope.cores.core import Core
 from invariscope.errors import ShapeError, unknown_name
 from invariscope.estimate import Similarity
+from invariscope.numerics.kernel_alignment import cka_similarity
+from invariscope.numerics.procrustes import procrustes_similarity
+from invariscope.numerics.rank_correlation import spearman_similarity
 from invariscope.numerics.similarity import cca_similarity
 from invariscope.numerics.subspaces import overlap_similarity
 
@@ -28,10 +43,18 @@ class CoordinateComparison:
     """How alike two sets of coordinates of the same inputs are.
 
     Args:
-        cca: canonical correlations, with hold-out values and the permutation null.
+        cca: canonical correlations.
+        spearman: rank correlations of the canonical variates.
+        procrustes: after an orthogonal map and a scale.
+        cka: debiased linear centred kernel alignment.
+
+    All have a hold-out value, and a null of permutations that repeats the whole procedure.
     """
 
     cca: Similarity
+    spearman: Similarity
+    procrustes: Similarity
+    cka: Similarity
 
 
 def compare_coordinates(
@@ -50,13 +73,22 @@ def compare_coordinates(
         generator: of the split and the permutations; None: seed 0.
         num_permutations: repetitions of the whole procedure behind the null.
 
+    Returns:
+        The four similarities, all of the same split and the same permutations.
+
     Raises:
         ShapeError: where the rows differ in number. TooFewSamplesError: for too few of them.
+        RankError: where a column is constant or depends on the others.
     """
     generator = generator or torch.Generator().manual_seed(0)
-    return CoordinateComparison(
-        cca=cca_similarity(z_a, z_b, generator=generator, groups=groups, num_permutations=num_permutations)
-    )
+    found = {}
+    # Each starts from the same state: one split for all, and none depends on which others are measured. CCA comes last, so that
+    # it leaves the caller's generator where it would without them.
+    for similarity in (cka_similarity, procrustes_similarity, spearman_similarity, cca_similarity):
+        source = generator if similarity is cca_similarity else generator.clone_state()
+        one = similarity(z_a, z_b, generator=source, groups=groups, num_permutations=num_permutations)
+        found[one.name] = one
+    return CoordinateComparison(**found)
 
 
 def projector_overlap(

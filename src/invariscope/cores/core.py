@@ -31,6 +31,7 @@ from torch import Tensor
 from invariscope.batch import check_finite
 from invariscope.cores.ranks import RankCurve
 from invariscope.errors import ForeignFileError, ShapeError
+from invariscope.estimate import html_table
 from invariscope.numerics.linalg import no_autocast
 from invariscope.storage.tensors import load_tensors, save_tensors
 
@@ -137,6 +138,17 @@ class Core:
             metadata["rank_curve"] = self.rank_curve.to_json()
         tensors = {name: getattr(self, name) for name in ("read", "write", "mean", "singular_values")}
         save_tensors(Path(path), _apart(tensors), kind=KIND, metadata=metadata)
+
+    def _repr_html_(self) -> str:
+        leading = self.singular_values[: self.rank + 1].tolist()
+        rows: list[tuple[str, str]] = [("rank", f"{self.rank} of {self.dim}")]
+        rows.append(("singular values, and the next", " ".join(f"{value:.4g}" for value in leading)))
+        rows += [
+            (name.replace("_", " "), f"{value}")
+            for name, value in dataclasses.asdict(self.provenance).items()
+            if value or value == 0
+        ]
+        return html_table(f"Core at {self.provenance.site or 'an unnamed site'}", rows)
 
     def _coordinates64(self, x: Tensor) -> Tensor:
         if x.shape[-1] != self.dim:

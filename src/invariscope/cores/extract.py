@@ -93,7 +93,8 @@ def collect_moments(
                     ),
                     device=gradients.activations.device,
                 )
-            moments[site].update(gradients.activations, gradients.jacobians, gradients.rows.weights)
+            rows = gradients.rows
+            moments[site].update(gradients.activations, gradients.jacobians, labels=rows.labels, weights=rows.weights)
     check_any(list(moments))
     return moments
 

@@ -8,12 +8,17 @@ Two kinds of coordinates. ``core``: z = (h - μ) R itself. ``law``: the leading 
 and least squares on z has a bias that no training removes (.03 on a 12-state chain); the law's own span is invariant, and its
 fit is as good as the counts.
 
+Two kinds of successors. ``sampled``: the z_{t+1} of the sequence as it was drawn, whose draw is most of the error.
+``predicted``: its expectation under the model's own law of the next token (:mod:`invariscope.cores.successors`), which takes one
+forward pass a token of the vocabulary and asks the model, not the data: is its core closed under its own dynamics?
+
 What is no evidence: class means with the true transition matrix satisfy the map for *any* model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,10 +29,10 @@ from torch import Tensor, nn
 from invariscope.batch import Batch
 from invariscope.cores.core import Core
 from invariscope.cores.measure import measure_law, site_rows
-from invariscope.errors import ConfigError, RankError, unknown_name
+from invariscope.cores.successors import follows_tokens, leading_directions, predicted_successors
+from invariscope.errors import ConfigError, unknown_name
 from invariscope.estimate import Estimate
-from invariscope.numerics.linalg import no_autocast
-from invariscope.numerics.operators import Operator, fit_operator
+from invariscope.numerics.operators import Method, Operator, fit_operator
 from invariscope.numerics.resampling import permuted_groups
 from invariscope.positions import Rows, parse_positions
 from invariscope.tasks.task import CandidateMap, Task
@@ -62,11 +67,12 @@ class Identification:
 
     Args:
         candidates: ranked by hold-out R².
-        coordinates: ``core`` or ``law``.
+        coordinates: ``core`` or ``law``. successors: ``sampled`` or ``predicted``.
     """
 
     candidates: tuple[IdentifiedMap, ...]
     coordinates: str
+    successors: str = "sampled"
 
     @property
     def best(self) -> IdentifiedMap:
@@ -87,6 +93,8 @@ def identify_operator(
     batches: Iterable[Batch],
     *,
     coordinates: Literal["core", "law"] = "core",
+    successors: Literal["sampled", "predicted"] = "sampled",
+    method: Method = "least_squares",
     generator: torch.Generator | None = None,
     num_bootstrap: int = 200,
     num_shuffles: int = NUM_SHUFFLES,
@@ -99,39 +107,74 @@ def identify_operator(
         task: states the candidate maps.
         batches: where the coordinates are read; their sampling error bounds the eigenvalues' (~ N^-1/2).
         coordinates: ``core`` or ``law``, see the module's text.
+        successors: ``sampled`` or ``predicted``, see the module's text; ``predicted`` fits at one random token a sequence.
+        method: of :func:`invariscope.numerics.fit_operator`; ``total_least_squares`` for predicted successors only.
         generator: of splits, draws and shuffles; None: seed 0.
         num_bootstrap: draws behind the intervals. num_shuffles: repetitions of the null; 0: no null.
 
     Raises:
-        ConfigError: where the task states no candidate map. TooFewSamplesError: for too few sequences.
+        UnknownNameError: for another choice. ConfigError: where the task states no candidate map, for predicted successors of a
+            map that does not go from each token to the next, or for total least squares on sampled ones.
+        TooFewSamplesError: for too few sequences.
     """
     if coordinates not in ("core", "law"):
         raise unknown_name("coordinates", str(coordinates), ("core", "law"))
+    if successors not in ("sampled", "predicted"):
+        raise unknown_name("successors", str(successors), ("sampled", "predicted"))
+    if method == "total_least_squares" and successors == "sampled":
+        raise ConfigError(
+            "total least squares on sampled successors, whose errors are those of z_{t+1} alone",
+            expected="errors of one size on both sides",
+            do="pass successors='predicted', or method='least_squares'",
+        )
     if not task.candidate_maps:
         raise ConfigError(
             f"task {task.name!r}, which states no candidate map", expected="at least one", do="fit_operator on pairs"
         )
     generator = generator or torch.Generator().manual_seed(0)
-    if coordinates == "core":
-        z, rows = core_coordinates(core, model, batches)
+    fit = functools.partial(fit_operator, generator=generator, method=method)
+    if successors == "predicted":
+        ends = predicted_successors(core, model, batches, coordinates=coordinates, generator=generator)
+        maps = [candidate for candidate in task.candidate_maps if follows_tokens(candidate)]
+        if not maps:
+            raise ConfigError(
+                f"predicted successors of {', '.join(candidate.name for candidate in task.candidate_maps)}",
+                expected="a candidate map from each token to the next one",
+                do="use successors='sampled'",
+            )
+        fitted = [
+            _fit(candidate, ends.z_from, ends.z_to, ends.groups, fit, generator, num_bootstrap, num_shuffles)
+            for candidate in maps
+        ]
     else:
-        law, rows = measure_law(core, model, batches)
-        z = _leading_components(law, core.rank)
-    fitted = [_fit(candidate, z, rows, generator, num_bootstrap, num_shuffles) for candidate in task.candidate_maps]
+        if coordinates == "core":
+            z, rows = core_coordinates(core, model, batches)
+        else:
+            law, rows = measure_law(core, model, batches)
+            z = (law - law.mean(0)) @ leading_directions(law, core.rank)
+        fitted = []
+        for candidate in task.candidate_maps:
+            i, j = candidate.pairs(rows)
+            fitted.append(_fit(candidate, z[i], z[j], rows.groups[i], fit, generator, num_bootstrap, num_shuffles))
     fitted.sort(key=lambda found: -found.operator.r2_heldout.value)
-    return Identification(candidates=tuple(fitted), coordinates=coordinates)
+    return Identification(candidates=tuple(fitted), coordinates=coordinates, successors=successors)
 
 
 def _fit(
-    candidate: CandidateMap, z: Tensor, rows: Rows, generator: torch.Generator, num_bootstrap: int, num_shuffles: int
+    candidate: CandidateMap,
+    z_from: Tensor,
+    z_to: Tensor,
+    groups: Tensor,
+    fit: Callable[..., Operator],
+    generator: torch.Generator,
+    num_bootstrap: int,
+    num_shuffles: int,
 ) -> IdentifiedMap:
-    i, j = candidate.pairs(rows)
-    groups = rows.groups[i]
-    operator = fit_operator(z[i], z[j], generator=generator, groups=groups, num_bootstrap=num_bootstrap)
+    operator = fit(z_from, z_to, groups=groups, num_bootstrap=num_bootstrap)
     null = []
     for _ in range(num_shuffles):
-        shuffled = z[j][permuted_groups(groups, generator)]
-        null.append(fit_operator(z[i], shuffled, generator=generator, groups=groups, num_bootstrap=0).r2_heldout.value)
+        shuffled = z_to[permuted_groups(groups, generator)]
+        null.append(fit(z_from, shuffled, groups=groups, num_bootstrap=0).r2_heldout.value)
     expected = None if candidate.spectrum is None else leading_spectrum(candidate.spectrum, len(operator.eigenvalues))
     error = None if expected is None else operator.error(expected)
     return IdentifiedMap(name=candidate.name, operator=operator, null_r2=max(null, default=None), error=error)
@@ -150,17 +193,3 @@ def leading_spectrum(spectrum: Complex[Tensor, "m"], k: int) -> Complex[Tensor, 
         return None
     modulus = spectrum.abs().round(decimals=9)
     return spectrum[modulus.argsort(descending=True, stable=True)[:k]]
-
-
-def _leading_components(law: Float[Tensor, "n V"], rank: int) -> Float[Tensor, "n k"]:
-    if rank >= law.shape[1]:
-        raise RankError(
-            f"the law of {law.shape[1]} outputs in {rank} components",
-            expected=f"at most {law.shape[1] - 1}",
-            do="use a core of smaller rank, or coordinates='core'",
-        )
-    centred = law - law.mean(0)
-    with no_autocast(centred):
-        # V is small, and the leading components are far from rounding: the Gram matrix is enough.
-        _, directions = torch.linalg.eigh(centred.T @ centred)
-        return centred @ directions.flip(1)[:, :rank]

@@ -26,11 +26,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from invariscope.batch import check_finite
-from invariscope.cores.controls import CONTROLS, build_control
+from invariscope.cores.class_sums import ClassSums, check_labels
+from invariscope.cores.controls import ALL_CONTROLS, CONTROLS, build_control
 from invariscope.cores.core import Core, Provenance
 from invariscope.cores.ranks import Rank, rank_by_spectrum
 from invariscope.errors import ConfigError, ForeignFileError, RankError, ShapeError, TooFewSamplesError, unknown_name
@@ -81,7 +82,13 @@ class Moments:
         self.provenance = provenance or Provenance()
         self._activations = QRFactor(dim, centred=True, device=device)
         self._jacobians = QRFactor(dim, centred=False, device=device)
+        self._classes: ClassSums | None = None
         self._sides: Sides | None = None
+
+    @property
+    def classes(self) -> ClassSums | None:
+        """Weights and means of the classes; None where no labels were given."""
+        return self._classes
 
     @property
     def num_samples(self) -> int:
@@ -97,6 +104,7 @@ class Moments:
         self,
         activations: Float[Tensor, "n D"],
         jacobians: Float[Tensor, "n D"] | Float[Tensor, "n K D"],
+        labels: Int[Tensor, "n"] | None = None,
         weights: Float[Tensor, "n"] | None = None,
     ) -> None:
         """Take in n more samples.
@@ -104,10 +112,12 @@ class Moments:
         Args:
             activations: [n, D].
             jacobians: [n, D] for one output, [n, K, D] for K.
+            labels: the class of each activation, [n] whole numbers; for the controls ``mean_difference`` and ``leace``.
             weights: [n]; None: all weigh the same.
 
         Raises:
             ShapeError, NonFiniteError: naming the tensor; the moments are then as before.
+            ConfigError: where some samples have labels and others have none.
         """
         rows = jacobians[:, None] if jacobians.ndim == 2 else jacobians
         if (
@@ -124,7 +134,13 @@ class Moments:
         # Both are checked first, so that a bad one leaves the two factors in step.
         check_finite("activations", activations)
         check_finite("jacobians", rows)
+        labels = None if labels is None else check_labels(labels, len(activations))
+        if self.num_samples and len(activations) and (labels is None) != (self._classes is None):
+            raise _mixed_labels()
         self._activations.update(activations, weights)
+        if labels is not None:
+            self._classes = self._classes or ClassSums(self.dim, self._activations.device)
+            self._classes.update(activations, labels, weights)
         repeated = None if weights is None else weights.repeat_interleave(rows.shape[1])
         self._jacobians.update(rows.flatten(0, 1), repeated)
         self._sides = None
@@ -151,7 +167,12 @@ class Moments:
                     expected="one site, objective and model",
                     do="merge only moments of the same measurement",
                 )
+        classes = [part._classes for part in parts if part.num_samples]
+        known = [found for found in classes if found is not None]
+        if known and len(known) < len(classes):
+            raise _mixed_labels()
         merged = cls(parts[0].dim, provenance=first)
+        merged._classes = ClassSums.merge(known) if known else None
         merged._activations = QRFactor.merge([part._activations for part in parts])
         merged._jacobians = QRFactor.merge([part._jacobians for part in parts])
         return merged
@@ -221,7 +242,7 @@ class Moments:
     def controls(
         self,
         rank: int,
-        names: Sequence[str] = CONTROLS,
+        names: Sequence[str] | None = None,
         *,
         num_random: int = 8,
         generator: torch.Generator,
@@ -230,13 +251,17 @@ class Moments:
 
         Args:
             rank: of every control.
-            names: among ``random``, ``pca`` and ``gradient``.
+            names: among ``random``, ``pca``, ``gradient``, ``mean_difference`` and ``leace``; None: all of them where the labels
+                of two classes or more are known, else the first three.
             num_random: how many random subspaces.
-            generator: of the random subspaces.
+            generator: of the random subspaces, and of the random directions beyond classes - 1.
 
         Raises:
             UnknownNameError: for another name. RankError: for a rank above the dimension.
+            ConfigError: for ``mean_difference`` or ``leace`` without labels.
         """
+        if names is None:
+            names = ALL_CONTROLS if self._classes is not None and self._classes.num_classes > 1 else CONTROLS
         return {name: build_control(self, name, rank, num_random=num_random, generator=generator) for name in names}
 
     def _oblique(self, sides: Sides, k: int) -> tuple[Tensor, Tensor]:
@@ -259,6 +284,8 @@ class Moments:
         """Write the factors; see :meth:`load`."""
         tensors = {f"activations.{name}": value for name, value in self._activations.state().items()}
         tensors |= {f"jacobians.{name}": value for name, value in self._jacobians.state().items()}
+        if self._classes is not None:
+            tensors |= {f"classes.{name}": value for name, value in self._classes.state().items()}
         save_tensors(Path(path), tensors, kind=KIND, metadata={"provenance": dataclasses.asdict(self.provenance)})
 
     @classmethod
@@ -281,4 +308,14 @@ class Moments:
             raise ForeignFileError(f"{path}: {error}", expected="moments of this version", do="collect them again") from error
         moments = cls(parts["activations"].dim, provenance=provenance)
         moments._activations, moments._jacobians = parts["activations"], parts["jacobians"]
+        classes = {name.removeprefix("classes."): x for name, x in tensors.items() if name.startswith("classes.")}
+        moments._classes = ClassSums.from_state(classes, moments.dim) if classes else None
         return moments
+
+
+def _mixed_labels() -> ConfigError:
+    return ConfigError(
+        "moments of samples with and without labels",
+        expected="labels for all samples or for none",
+        do="pass labels= at every update, or leave them out",
+    )

@@ -18,7 +18,7 @@ from invariscope.cores.core import Core
 from invariscope.cores.measure import measure_edits
 from invariscope.cores.metrics import Metric, accuracy, cross_entropy, estimate_metric, metric_value
 from invariscope.errors import ConfigError, unknown_name
-from invariscope.estimate import Estimate
+from invariscope.estimate import Estimate, html_table
 from invariscope.numerics.resampling import estimate_mean
 from invariscope.positions import Positions, Rows, parse_positions
 from invariscope.sites import LogitsOf
@@ -85,15 +85,23 @@ class Effects:
 
     def table(self) -> str:
         """The effects as text: one line a name and edit, one column a metric."""
-        metrics = list(dict.fromkeys(row.metric for row in self.rows))
-        keys = list(dict.fromkeys((row.name, row.edit) for row in self.rows))
-        lines = [["", "edit", *metrics]]
-        lines += [[name, edit, *(str(self[name, edit, metric]) for metric in metrics)] for name, edit in keys]
+        lines = self._cells()
         widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
         text = "\n".join(
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
         )
         return f"rank {self.rank}\n{text}"
+
+    def _cells(self) -> list[list[str]]:
+        """Headings, then one line a name and edit."""
+        metrics = list(dict.fromkeys(row.metric for row in self.rows))
+        keys = list(dict.fromkeys((row.name, row.edit) for row in self.rows))
+        lines = [["", "edit", *metrics]]
+        return lines + [[name, edit, *(str(self[name, edit, metric]) for metric in metrics)] for name, edit in keys]
+
+    def _repr_html_(self) -> str:
+        headings, *rows = self._cells()
+        return html_table(f"Effects at rank {self.rank}", rows, headings=headings)
 
 
 def validate_core(

@@ -53,7 +53,8 @@ EXPERIMENTS: Mapping[str, ExperimentEntry] = {
             source="arXiv:2602.22600",
             presets={
                 "quick": "seven small models on three chains, about a minute on two cores",
-                "standard": "thirty models on six chains, five seeds each, 1200 steps: about a quarter of an hour",
+                "standard": "six chains, five seeds each, hidden chains, sizes: about twenty minutes on two cores",
+                "paper": "the paper's own model, chain and training, three seeds: some minutes",
             },
             module="invariscope.experiments.markov_cores",
         ),

@@ -26,6 +26,7 @@ from invariscope.figures.panels import DASH_SIGNS, Panels, level_line, panel_key
 __all__ = ["FollowCurve", "FollowCurves", "draw_follow_curves"]
 
 PANELS = ("rank that suffices", "rank that is necessary", "overlap with the last core", "spectrum error")
+MAX_RANK_TICKS = 12
 UNITS = ("directions", "directions", "overlap", "largest error")
 
 
@@ -102,7 +103,11 @@ def draw_follow_curves(numbers: FollowCurves, *, name: str = "follow_curves") ->
     whole: dict[str, Any] = {"rangemode": "tozero", "exponentformat": "none"}
     axes = [{"title": {"text": unit}} | whole for unit in UNITS]
     axes[2]["range"] = [0, 1.05]
-    axes[3] |= {"type": "log", "dtick": 1}
+    # A spectrum error may stay within one decade, where a tick a decade leaves an axis without numbers.
+    axes[3] |= {"type": "log", "dtick": "D2"}
+    ranks = [rank or 0 for curve in drawn for rank in (*curve.sufficient, *curve.necessary)]
+    for axis in axes[:2]:
+        axis |= {"dtick": 1} if max(ranks) <= MAX_RANK_TICKS else {}
     layout = panels.layout(x=x, y=axes)
     for index, value, label in (
         (0, numbers.expected_rank, "the task's"),
@@ -185,8 +190,8 @@ def _traces(curve: FollowCurve, slot: int, panels: Panels) -> list[dict[str, Any
 
 def _caption(numbers: FollowCurves) -> str:
     parts = [
-        "One line a run (colour, symbol and dash), one symbol a checkpoint. Above: the smallest rank whose core alone suffices, "
-        "and the smallest whose removal reaches chance; a gap where no rank does or the model is not better than chance. Below: "
+        "One line a run (colour, symbol and dash), one symbol a checkpoint. First the smallest rank whose core alone suffices, "
+        "and the smallest whose removal reaches chance; a gap where no rank does or the model is not better than chance; then "
         "the overlap of the core's span with that of the last checkpoint, 1 for the same span, and the largest distance of an "
         "eigenvalue of the operator in the core from the task's, with its 95 % interval, on a logarithmic axis."
     ]

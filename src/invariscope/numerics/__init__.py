@@ -1,7 +1,10 @@
 """Linear algebra and resampling that everything above stands on: tensors in, tensors out, no models."""
 
 from invariscope.numerics.factors import QRFactor, factored_svd
+from invariscope.numerics.kernel_alignment import cka_similarity, debiased_cka
 from invariscope.numerics.operators import Operator, eigenvalue_error, fit_operator, match_eigenvalues
+from invariscope.numerics.procrustes import fit_procrustes, procrustes, procrustes_similarity
+from invariscope.numerics.rank_correlation import spearman, spearman_similarity
 from invariscope.numerics.resampling import bootstrap_mean, estimate_mean, permuted_groups, split_groups
 from invariscope.numerics.similarity import CCA, cca_similarity, fit_cca
 from invariscope.numerics.subspaces import (
@@ -21,11 +24,14 @@ __all__ = [
     "bootstrap_mean",
     "cca_similarity",
     "chance_overlap",
+    "cka_similarity",
+    "debiased_cka",
     "eigenvalue_error",
     "estimate_mean",
     "factored_svd",
     "fit_cca",
     "fit_operator",
+    "fit_procrustes",
     "fix_signs",
     "match_eigenvalues",
     "orthonormal_basis",
@@ -33,6 +39,10 @@ __all__ = [
     "overlap_similarity",
     "permuted_groups",
     "principal_angles",
+    "procrustes",
+    "procrustes_similarity",
     "random_subspace",
+    "spearman",
+    "spearman_similarity",
     "split_groups",
 ]

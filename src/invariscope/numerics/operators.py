@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import scipy.optimize
@@ -26,13 +27,16 @@ import torch
 from jaxtyping import Complex, Float, Int
 from torch import Tensor
 
-from invariscope.errors import ConfigError, NonFiniteError, RankError, ShapeError, TooFewSamplesError
+from invariscope.errors import ConfigError, NonFiniteError, RankError, ShapeError, TooFewSamplesError, unknown_name
 from invariscope.estimate import Estimate
+from invariscope.numerics.errors_in_variables import solve_from_second_moments, total_least_squares
 from invariscope.numerics.linalg import as_float64, centred_qr, no_autocast
 from invariscope.numerics.resampling import bootstrap_sums, group_index, pool_groups, quantile_interval, split_groups
 
-__all__ = ["Operator", "eigenvalue_error", "fit_operator", "match_eigenvalues"]
+__all__ = ["METHODS", "Method", "Operator", "eigenvalue_error", "fit_operator", "match_eigenvalues"]
 
+Method = Literal["least_squares", "total_least_squares"]
+METHODS = ("least_squares", "total_least_squares")
 _MIN_GROUPS = 10
 _ROW_MOMENTS = 2**21  # numbers computed at once on the way to the groups' moments
 _GROUP_MOMENTS = 2**24  # numbers kept for the bootstrap: 128 MB
@@ -115,6 +119,7 @@ def fit_operator(
     groups: Int[Tensor, "n"] | None = None,
     heldout_share: float = 0.5,
     num_bootstrap: int = 200,
+    method: Method = "least_squares",
 ) -> Operator:
     """Least squares on pairs, about both means: ``A = argmin sum_i ||(z'_i - mean') - A (z_i - mean)||^2``.
 
@@ -124,37 +129,45 @@ def fit_operator(
         groups: the sequence of each pair, [n], which neither the split nor the bootstrap breaks; None: pairs are independent.
         heldout_share: share of the groups that R^2 is scored on; the returned map is fitted on all pairs.
         num_bootstrap: draws behind the intervals; 0: no intervals.
+        method: ``least_squares``, or ``total_least_squares`` where z_from has errors as large as those of z_to
+            (:mod:`invariscope.numerics.errors_in_variables`: not for sampled successors).
 
     Raises:
         ShapeError: where the numbers of pairs differ. NonFiniteError: where an entry is not finite.
         TooFewSamplesError: below 10 groups, or below k_from + 1 pairs in the fitted part.
         RankError: where a column of z_from is constant or depends on the others, or z_to does not vary.
-        ConfigError: where heldout_share or num_bootstrap is out of range.
+        ConfigError: where heldout_share or num_bootstrap is out of range. UnknownNameError: for another method.
 
     Notes:
         Solved by QR, not by normal equations. The bootstrap needs each group's second moments only, taken in white
         coordinates, so its cost hardly depends on n; more than 20 000 groups (fewer for large k) are pooled at random. A draw in
         which z_from spans fewer directions gets the smallest solution.
     """
+    if method not in METHODS:
+        raise unknown_name("method", str(method), METHODS)
     x, y = as_float64("z_from", z_from, ndim=2), as_float64("z_to", z_to, ndim=2).to(z_from.device)
     index, num_groups = group_index(groups, len(x))
     _check(x, y, num_groups, num_bootstrap)
     index = index.to(x.device)
     if generator is None:
         generator = torch.Generator().manual_seed(0)
-    r2_heldout = _heldout_r2(x, y, index, split_groups(index, heldout_share, generator), num_bootstrap, generator)
+    r2_heldout = _heldout_r2(x, y, index, split_groups(index, heldout_share, generator), num_bootstrap, generator, method)
     mean_from, q, r = centred_qr("z_from", x)
     mean_to = y.mean(0)
     centred = y - mean_to
     with no_autocast(x):
-        white = q.T @ centred
-        matrix = torch.linalg.solve_triangular(r, white, upper=True).T
+        if method == "least_squares":
+            white = q.T @ centred
+            matrix = torch.linalg.solve_triangular(r, white, upper=True).T
+        else:
+            matrix = total_least_squares(x - mean_from, centred)
+            white = r @ matrix.T
         r2 = 1 - float((centred - q @ white).square().sum() / centred.square().sum())
     square = matrix.shape[0] == matrix.shape[1]
     eigenvalues = _sorted_eigenvalues(matrix) if square else torch.zeros(0, dtype=torch.complex128)
     draws = torch.zeros(num_bootstrap, len(eigenvalues), dtype=torch.complex128)
     if square and num_bootstrap:
-        for i, draw in enumerate(_bootstrap_eigenvalues(q, r, centred, index, num_groups, num_bootstrap, generator)):
+        for i, draw in enumerate(_bootstrap_eigenvalues(q, r, centred, index, num_groups, num_bootstrap, generator, method)):
             draws[i] = draw[match_eigenvalues(draw, eigenvalues)[0]]
     return Operator(
         matrix=matrix,
@@ -233,11 +246,16 @@ def _check(x: Tensor, y: Tensor, num_groups: int, num_bootstrap: int) -> None:
         raise RankError("z_to that does not vary", expected="coordinates that vary", do="look at what was read")
 
 
-def _heldout_r2(x: Tensor, y: Tensor, index: Tensor, heldout: Tensor, num_bootstrap: int, generator: torch.Generator) -> Estimate:
+def _heldout_r2(
+    x: Tensor, y: Tensor, index: Tensor, heldout: Tensor, num_bootstrap: int, generator: torch.Generator, method: Method
+) -> Estimate:
     mean_from, q, r = centred_qr("z_from (the fitted part)", x[~heldout])
     mean_to = y[~heldout].mean(0)
     with no_autocast(x):
-        transposed = torch.linalg.solve_triangular(r, q.T @ (y[~heldout] - mean_to), upper=True)
+        if method == "least_squares":
+            transposed = torch.linalg.solve_triangular(r, q.T @ (y[~heldout] - mean_to), upper=True)
+        else:
+            transposed = total_least_squares(x[~heldout] - mean_from, y[~heldout] - mean_to).T
         total = y[heldout] - mean_to
         residual = total - (x[heldout] - mean_from) @ transposed
     groups, num_groups = group_index(index[heldout], len(total))
@@ -264,21 +282,28 @@ def _heldout_r2(x: Tensor, y: Tensor, index: Tensor, heldout: Tensor, num_bootst
 
 
 def _bootstrap_eigenvalues(
-    q: Tensor, r: Tensor, y: Tensor, index: Tensor, num_groups: int, num: int, generator: torch.Generator
+    q: Tensor, r: Tensor, y: Tensor, index: Tensor, num_groups: int, num: int, generator: torch.Generator, method: Method
 ) -> Complex[Tensor, "num k"]:
-    dim = q.shape[1]
-    width = 1 + 2 * dim + 2 * dim * dim
+    dim, total = q.shape[1], method == "total_least_squares"
+    # Least squares needs no second moments of z' with itself.
+    num_left = 2 * dim if total else dim
+    width = 1 + 2 * dim + num_left * 2 * dim
     index, num_units = pool_groups(index, num_groups, limit=_limit(width), generator=generator)
     moments = torch.zeros(num_units, width, dtype=torch.float64, device=q.device)
     with no_autocast(q):
         for rows in torch.arange(len(q), device=q.device).split(max(1, _ROW_MOMENTS // width)):
             one, a, b = torch.ones_like(q[rows, :1]), q[rows], y[rows]
-            products = (a[:, :, None] * torch.cat([a, b], 1)[:, None, :]).flatten(1)
+            both = torch.cat([a, b], 1)
+            products = (both[:, :num_left, None] * both[:, None, :]).flatten(1)
             moments.index_add_(0, index[rows], torch.cat([one, a, b, products], 1))
         drawn = bootstrap_sums(moments, generator=generator, num=num)
         size, means = drawn[:, :1, None], drawn[:, 1 : 1 + 2 * dim] / drawn[:, :1]
-        second = drawn[:, 1 + 2 * dim :].view(num, dim, 2 * dim)
-        covariances = second - size * means[:, :dim, None] * means[:, None, :]
+        second = drawn[:, 1 + 2 * dim :].view(num, num_left, 2 * dim)
+        covariances = second - size * means[:, :num_left, None] * means[:, None, :]
+        if total:
+            # Errors are of one size in the coordinates themselves, not in white ones.
+            back = torch.block_diag(r, torch.eye(dim, dtype=r.dtype, device=r.device))
+            return torch.linalg.eigvals(solve_from_second_moments(back.T @ covariances @ back, dim)).cpu()
         # In white coordinates the first block is near the identity, so what is tiny here is a direction that the draw lacks.
         inverse = torch.linalg.pinv(covariances[:, :, :dim], rtol=1e-10, hermitian=True)
         transposed = torch.linalg.solve_triangular(r, inverse @ covariances[:, :, dim:], upper=True)

@@ -24,25 +24,21 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from invariscope.errors import ConfigError, ShapeError, TooFewSamplesError
+from invariscope.errors import ShapeError, TooFewSamplesError
 from invariscope.estimate import Similarity
-from invariscope.numerics.linalg import as_float64, centred_qr, no_autocast
-from invariscope.numerics.resampling import (
-    bootstrap_sums,
-    group_blocks,
-    group_index,
-    permuted_blocks,
-    quantile_interval,
-    split_groups,
+from invariscope.numerics.halves import (
+    Halves,
+    check_num_permutations,
+    correlation_intervals,
+    paired_rows,
+    safe_ratio,
+    split_halves,
 )
+from invariscope.numerics.linalg import centred_qr, no_autocast
+from invariscope.numerics.resampling import group_blocks, permuted_blocks, quantile_interval
 from invariscope.numerics.subspaces import fix_signs
 
 __all__ = ["CCA", "cca_similarity", "fit_cca"]
-
-_NUM_BOOTSTRAP = 500
-
-_ROWS_PER_DIMENSION = 10  # in each half; below that even the hold-out correlations of equal data are noise
-_GROUPS_PER_HALF = 10  # ten groups have 3.6 million orders: fewer make no null
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,7 +74,7 @@ class CCA:
         Raises:
             ShapeError: where the dimensions are not the fitted ones or the numbers of rows differ.
         """
-        a, b = _paired(a, b)
+        a, b = paired_rows(a, b)
         if (a.shape[1], b.shape[1]) != (len(self.mean_a), len(self.mean_b)):
             raise ShapeError(
                 f"rows of {a.shape[1]} and {b.shape[1]} dimensions",
@@ -98,7 +94,7 @@ class CCA:
         if len(u) < 2:
             raise TooFewSamplesError(f"{len(u)} rows to score", expected="at least 2", do="score on more rows")
         u, v = u - u.mean(0), v - v.mean(0)
-        return _safe_ratio((u * v).sum(0), u.norm(dim=0) * v.norm(dim=0))
+        return safe_ratio((u * v).sum(0), u.norm(dim=0) * v.norm(dim=0))
 
 
 def fit_cca(a: Float[Tensor, "n d1"], b: Float[Tensor, "n d2"]) -> CCA:
@@ -114,7 +110,7 @@ def fit_cca(a: Float[Tensor, "n d1"], b: Float[Tensor, "n d2"]) -> CCA:
         TooFewSamplesError: where n <= d1 + d2, because correlations of 1 are then forced.
         RankError: where a column is constant or depends on the others.
     """
-    a, b = _paired(a, b)
+    a, b = paired_rows(a, b)
     num, (dim_a, dim_b) = len(a), (a.shape[1], b.shape[1])
     if num <= dim_a + dim_b:
         raise TooFewSamplesError(
@@ -171,19 +167,11 @@ def cca_similarity(
         TooFewSamplesError: where a part has fewer than 10 max(d1, d2) rows or fewer than 10 groups.
         ShapeError, NonFiniteError, RankError: as :func:`fit_cca`. ConfigError: where num_permutations < 1.
     """
-    a, b = _paired(a, b)
-    if num_permutations < 1:
-        raise ConfigError(f"{num_permutations} permutations", expected="at least 1", do="leave it at its default of 200")
-    index, _ = group_index(groups, len(a))
-    index = index.to(a.device)
-    heldout = split_groups(index, heldout_share, generator)
-    halves = [~heldout, heldout]
-    for half, doing in zip(halves, ("fitted", "held out"), strict=True):
-        _check_half(index[half], max(a.shape[1], b.shape[1]), doing)
-    (a_fit, a_test), (b_fit, b_test) = ([x[half] for half in halves] for x in (a, b))
-    fit = fit_cca(a_fit, b_fit)
-    observed = fit.score(a_test, b_test).clamp_min(0.0)
-    null = _null_correlations(a_fit, b_fit, a_test, b_test, [index[half] for half in halves], num_permutations, generator)
+    check_num_permutations(num_permutations)
+    halves = split_halves(a, b, generator=generator, groups=groups, heldout_share=heldout_share)
+    fit = fit_cca(halves.a_fit, halves.b_fit)
+    observed = fit.score(halves.a_test, halves.b_test).clamp_min(0.0)
+    null = _null_correlations(halves, num_permutations, generator)
     low, high = quantile_interval(null.mean(1), 0.95)
     return Similarity(
         name="cca",
@@ -191,47 +179,28 @@ def cca_similarity(
         heldout=float(observed.mean()),
         components=tuple(fit.correlations.tolist()),
         heldout_components=tuple(observed.tolist()),
-        heldout_intervals=_heldout_intervals(*fit.variates(a_test, b_test), index[heldout], generator),
+        heldout_intervals=correlation_intervals(*fit.variates(halves.a_test, halves.b_test), halves.groups_test, generator),
         null_mean=float(null.mean()),
         null_low=low,
         null_high=high,
         null_components=tuple(null.mean(0).tolist()),
-        num_fit=len(a_fit),
-        num_heldout=len(a_test),
-        dims=(a.shape[1], b.shape[1]),
+        num_fit=len(halves.a_fit),
+        num_heldout=len(halves.a_test),
+        dims=halves.dims,
         rank=len(observed),
         num_permutations=num_permutations,
     )
 
 
-def _heldout_intervals(
-    u: Float[Tensor, "n k"], v: Float[Tensor, "n k"], groups: Int[Tensor, "n"], generator: torch.Generator
-) -> tuple[tuple[float, float], ...]:
-    """95 % of the correlation of each pair of columns, from a bootstrap over groups (of their sums and products)."""
-    index, num_groups = group_index(groups, len(u))
-    u, v = u - u.mean(0), v - v.mean(0)
-    columns = torch.cat([torch.ones_like(u), u, v, u * u, v * v, u * v], dim=1)
-    sums = torch.zeros(num_groups, columns.shape[1], dtype=columns.dtype, device=columns.device)
-    sums.index_add_(0, index, columns)
-    drawn = bootstrap_sums(sums, generator=generator, num=_NUM_BOOTSTRAP)
-    num, *moments = drawn.split(u.shape[1], dim=1)
-    mean_u, mean_v, uu, vv, uv = (moment / num for moment in moments)
-    spread = ((uu - mean_u**2) * (vv - mean_v**2)).clamp_min(0.0).sqrt()
-    correlations = _safe_ratio(uv - mean_u * mean_v, spread).clamp(0.0, 1.0)
-    return tuple(quantile_interval(column, 0.95) for column in correlations.T)
-
-
-def _null_correlations(
-    a_fit: Tensor, b_fit: Tensor, a_test: Tensor, b_test: Tensor, groups: list[Tensor], num: int, generator: torch.Generator
-) -> Float[Tensor, "num k"]:
+def _null_correlations(halves: Halves, num: int, generator: torch.Generator) -> Float[Tensor, "num k"]:
     """Held-out correlations of ``num`` shuffles, [num, k], clipped at 0."""
-    _, q_a, r_a = centred_qr("a", a_fit)
-    _, q_b, r_b = centred_qr("b", b_fit)
+    _, q_a, r_a = centred_qr("a", halves.a_fit)
+    _, q_b, r_b = centred_qr("b", halves.b_fit)
     with no_autocast(q_a):
         # The held-out part in the fitted part's white coordinates, about its own mean, as a correlation takes it.
-        w_a = torch.linalg.solve_triangular(r_a, a_test - a_test.mean(0), upper=True, left=False)
-        w_b = torch.linalg.solve_triangular(r_b, b_test - b_test.mean(0), upper=True, left=False)
-        blocks = [group_blocks(group) for group in groups]
+        w_a = torch.linalg.solve_triangular(r_a, halves.a_test - halves.a_test.mean(0), upper=True, left=False)
+        w_b = torch.linalg.solve_triangular(r_b, halves.b_test - halves.b_test.mean(0), upper=True, left=False)
+        blocks = [group_blocks(groups) for groups in (halves.groups_fit, halves.groups_test)]
         fitted, tested = [], []
         for _ in range(num):
             fitted.append(q_a.T @ q_b[permuted_blocks(blocks[0], len(q_b), generator).to(q_b.device)])
@@ -241,30 +210,4 @@ def _null_correlations(
         cross = (u * (torch.stack(tested) @ v)).sum(1)
         variance_a = (u * (w_a.T @ w_a @ u)).sum(1)
         variance_b = (v * (w_b.T @ w_b @ v)).sum(1)
-    return _safe_ratio(cross, (variance_a * variance_b).sqrt()).clamp(0.0, 1.0)
-
-
-def _paired(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    a, b = as_float64("a", a, ndim=2), as_float64("b", b, ndim=2)
-    if len(a) != len(b) or 0 in (a.shape[1], b.shape[1]):
-        raise ShapeError(
-            f"coordinates of shape {list(a.shape)} and {list(b.shape)}",
-            expected="the same number of rows, and at least one column each",
-            do="read both models on the same inputs and positions",
-        )
-    return a, b.to(a.device)
-
-
-def _check_half(groups: Tensor, dim: int, doing: str) -> None:
-    num_rows, num_groups = len(groups), len(groups.unique())
-    if num_rows < _ROWS_PER_DIMENSION * dim or num_groups < _GROUPS_PER_HALF:
-        raise TooFewSamplesError(
-            f"{num_rows} rows in {num_groups} groups to be {doing}, of up to {dim} dimensions",
-            expected=f"at least {_ROWS_PER_DIMENSION * dim} rows and {_GROUPS_PER_HALF} groups in either part",
-            do="give more samples, or a heldout_share nearer to one half",
-        )
-
-
-def _safe_ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
-    positive = denominator > 0
-    return torch.where(positive, numerator / torch.where(positive, denominator, 1.0), 0.0)
+    return safe_ratio(cross, (variance_a * variance_b).sqrt()).clamp(0.0, 1.0)

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 
 from joblib.externals.loky import ProcessPoolExecutor, cpu_count, process_executor
 
@@ -73,6 +74,8 @@ def _workers_deaf_to_interrupts() -> Iterator[None]:
     It reaches the whole process group, also a worker that is still importing and would print a traceback of its own; the parent
     answers it when this context is left, by killing the workers.
     """
+    # Otherwise Python starts it before the first worker, and lets interrupts through again afterwards.
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

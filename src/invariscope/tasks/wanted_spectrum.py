@@ -135,7 +135,7 @@ def _check_traces(wanted: np.ndarray) -> None:
             raise TransitionMatrixError(
                 f"the spectrum {_show(wanted)}, with traces {traces[power]:.6g} of T^{power} and {traces[2 * power]:.6g} of "
                 f"T^{2 * power}",
-                expected=f"(tr T^{power})^2 <= {num} tr T^{2 * power}, as for every matrix of {num} rows with entries of 0 or more",
+                expected=f"(tr T^{power})^2 <= {num} tr T^{2 * power}, as where {num} x {num} entries are 0 or more",
                 do="make the imaginary parts smaller",
             )
 

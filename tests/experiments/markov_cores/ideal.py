@@ -13,6 +13,8 @@ from invariscope.experiments.markov_cores.findings import (
     Findings,
     ModelFindings,
     PairFindings,
+    PaperFindings,
+    PaperPairFindings,
     SiteFindings,
     SizeFindings,
     SpectrumControl,
@@ -209,6 +211,35 @@ def belief(chain: str, seed: int = 0) -> BeliefFindings:
         untrained_residual=near(0.8),
         written=written,
         points=((0.7, 0.2, 0.68, 0.22), (0.1, 0.1, 0.12, 0.09)),
+    )
+
+
+def paper(seed: int, **changes) -> PaperFindings:
+    fields = {
+        "seed": seed,
+        "energy_999": 3,
+        "untrained_energy_999": 3,
+        "keep": near(0.0, 0.0),
+        "remove": near(0.23, 0.003, chance=0.25),
+        "eigenvalues": ((0.75, 0.25), (0.75, -0.25), (0.49, 0.0)),
+        "intervals": ((0.74, 0.76, 0.24, 0.26), (0.74, 0.76, -0.26, -0.24), (0.48, 0.5, 0.0, 0.0)),
+        "pair_error": near(0.002, 0.001),
+        "real_error": near(0.01, 0.001),
+        "untrained_eigenvalues": ((0.7, 0.2), (0.7, -0.2), (0.4, 0.0)),
+        "untrained_pair_error": 0.07,
+        "untrained_real_error": 0.1,
+        "pca_pair_error": 0.002,
+    }
+    return PaperFindings(**(fields | changes))
+
+
+def paper_pair(cca: Similarity | None = None) -> PaperPairFindings:
+    return PaperPairFindings(
+        seeds=(0, 100),
+        cca=cca or similarity(0.999, 0.99, 0.95),
+        untrained=similarity(0.8, 0.5, 0.2),
+        overlap=overlap(0.05),
+        weight_cosine=0.01,
     )
 
 

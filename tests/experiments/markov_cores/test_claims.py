@@ -32,6 +32,10 @@ IDS = {
 }
 
 
+PAPER = {"paper-rank", "paper-keep", "paper-spectrum-pair", "paper-spectrum-real", "paper-cca"}
+FURTHER = {"rank-against-size", "belief-state", "belief-transplant"} | PAPER
+
+
 def verdicts(findings: Findings) -> dict[str, str]:
     return {claim.id.removeprefix("markov-cores/"): claim.verdict for claim in make_claims(findings, preset="quick")}
 
@@ -72,7 +76,7 @@ def changed(projection: str, value: float, arm: str = "real", where: str = "resi
 def test_the_ids_are_the_fixed_ones_and_all_good_findings_are_reproduced():
     found = verdicts(GOOD)
     assert set(found) == IDS
-    assert set(MARKS) == IDS - {"overlap"} | {"rank-against-size", "belief-state", "belief-transplant"}
+    assert set(MARKS) == IDS - {"overlap"} | FURTHER
     assert set(found.values()) == {"reproduced"}
 
 
@@ -193,6 +197,25 @@ def test_beliefs_are_judged_where_there_are_any():
     assert verdicts(written(cost=ideal.near(0.006)))["belief-transplant"] == "not reproduced"
     for control in ("last_token", "random", "untrained"):
         assert verdicts(written(**{control: ideal.near(1.65)}))["belief-transplant"] == "reproduced with caveat"
+
+
+def in_paper(*, cca=None, **changes) -> dict[str, str]:
+    models = (ideal.paper(0), ideal.paper(100, **changes))
+    return verdicts(Findings(paper=models, paper_pairs=(ideal.paper_pair(cca),)))
+
+
+def test_the_paper_s_setting_stands_alone_and_each_of_its_marks_can_fail():
+    assert in_paper() == dict.fromkeys(PAPER, "reproduced")
+    assert in_paper(energy_999=4)["paper-rank"] == "not reproduced"
+    assert in_paper(keep=ideal.near(-0.01))["paper-keep"] == "not reproduced"
+    assert in_paper(pair_error=ideal.near(0.03))["paper-spectrum-pair"] == "not reproduced"
+    assert in_paper(real_error=ideal.near(0.04))["paper-spectrum-real"] == "not reproduced"
+    assert in_paper(cca=ideal.similarity(0.99, 0.95, 0.89))["paper-cca"] == "not reproduced"
+
+
+def test_what_four_outputs_force_is_set_apart_in_the_paper_s_setting():
+    claims = make_claims(Findings(paper=(ideal.paper(0),), paper_pairs=(ideal.paper_pair(),)), preset="paper")
+    assert {claim.id for claim in claims if claim.by_construction} == {"markov-cores/paper-rank", "markov-cores/paper-keep"}
 
 
 def test_only_the_algebraic_claim_is_set_apart():

@@ -8,6 +8,7 @@ from experiments.markov_cores import ideal
 from invariscope.experiments.markov_cores import PRESETS
 from invariscope.experiments.markov_cores.claims import make_claims
 from invariscope.experiments.markov_cores.figures import make_figures
+from invariscope.experiments.markov_cores.findings import Findings
 
 CONFIG = PRESETS["quick"]
 GOOD = ideal.findings(CONFIG)
@@ -60,6 +61,13 @@ def test_beliefs_are_drawn_exact_and_as_read_from_the_core():
     assert [row[1] for row in rows] == [1, 3, 1, 3]
     assert rows[2][2:4] == (0.68, 0.22)
     assert ("six_tokens", "the exact belief, written", "core", 1.627) in [row[:4] for row in figures["belief_transplant"].rows]
+
+
+def test_the_paper_s_spectrum_stands_alone():
+    alone = Findings(paper=(ideal.paper(0),), paper_pairs=(ideal.paper_pair(),))
+    [figure] = make_figures(PRESETS["paper"], alone)
+    assert figure.name == "paper_spectrum"
+    assert {row[1] for row in figure.rows} >= {"seed 0", "untrained"}
 
 
 def test_similarities_show_nulls_and_the_within_panel():

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from invariscope.experiments.markov_cores import measured as m
 from invariscope.experiments.markov_cores.config import FOUR_STATES, TWELVE_STATES
 from invariscope.experiments.markov_cores.findings import Findings
-from invariscope.experiments.markov_cores.measured_further import measure_belief, measure_belief_written, measure_size
+from invariscope.experiments.markov_cores.measured_further import (
+    measure_belief,
+    measure_belief_written,
+    measure_paper_cca,
+    measure_paper_keep,
+    measure_paper_rank,
+    measure_paper_spectrum,
+    measure_size,
+)
 from invariscope.experiments.markov_cores.worst import Measured
 from invariscope.storage.claims import Claim, Mark
 
@@ -33,6 +41,11 @@ MARKS = {
     "spectrum-against-controls": Mark(kind="at_most", target=1 / 3),
     "belief-state": Mark(kind="at_least", target=0.9),
     "belief-transplant": Mark(kind="at_most", target=0.005),
+    "paper-rank": Mark(kind="within", target=3, tolerance=0),
+    "paper-keep": Mark(kind="at_most", target=0.001),
+    "paper-spectrum-pair": Mark(kind="at_most", target=0.02),
+    "paper-spectrum-real": Mark(kind="at_most", target=0.03),
+    "paper-cca": Mark(kind="at_least", target=0.9),
     "rank-against-size": Mark(kind="within", target=3, tolerance=0),
     "weight-cosine": Mark(kind="at_most", target=0.05),
     "near-optimal": Mark(kind="at_most", target=0.003),
@@ -83,7 +96,7 @@ class Statement:
     source: str = PAPER
     paper: float | None = None
     by_construction: bool = False
-    applies: Callable[[Findings], bool] = lambda findings: True
+    applies: Callable[[Findings], bool] = lambda findings: bool(findings.models)
 
 
 STATEMENTS = (
@@ -225,6 +238,60 @@ STATEMENTS = (
         unit="nats",
         figure="ablation_bars",
         by_construction=True,
+    ),
+    *(
+        Statement(
+            name=name,
+            text=text,
+            measure=measure,
+            unit=unit,
+            figure=figure,
+            paper=paper,
+            applies=lambda findings: bool(findings.paper),
+            by_construction=name in ("paper-rank", "paper-keep"),
+        )
+        for name, text, measure, unit, figure, paper in (
+            (
+                "paper-rank",
+                "By construction at most 3, and so it is: the paper's rank by .999 of the energy at the layer's output",
+                measure_paper_rank,
+                "directions",
+                "paper_spectrum",
+                3.0,
+            ),
+            (
+                "paper-keep",
+                "By construction before a readout of four outputs: keeping the core alone keeps the accuracy",
+                measure_paper_keep,
+                "accuracy",
+                "paper_spectrum",
+                0.0,
+            ),
+            (
+                "paper-spectrum-pair",
+                "The operator in the core has the chain's complex pair .75 +- .25i",
+                lambda findings: measure_paper_spectrum(findings, pair=True),
+                "distance",
+                "paper_spectrum",
+                0.0,
+            ),
+            (
+                "paper-spectrum-real",
+                "And its real eigenvalue .5",
+                lambda findings: measure_paper_spectrum(findings, pair=False),
+                "distance",
+                "paper_spectrum",
+                0.02,
+            ),
+            (
+                "paper-cca",
+                "The coordinates of two seeds agree up to a linear map",
+                measure_paper_cca,
+                "correlation",
+                "paper_spectrum",
+                0.92,
+            ),
+        )
     ),
 )
 """In the order of the report."""

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from invariscope.cores import (
     Core,
-    compare_coordinates,
     core_coordinates,
     cross_entropy,
     projector_overlap,
@@ -21,6 +20,7 @@ from invariscope.estimate import Similarity
 from invariscope.experiments.markov_cores.config import TWELVE_STATES, Config
 from invariscope.experiments.markov_cores.findings import PairFindings, TransplantFindings
 from invariscope.experiments.markov_cores.subjects import Subject
+from invariscope.numerics.similarity import cca_similarity
 from invariscope.positions import Rows
 from invariscope.storage.records import from_json_record, to_json_record
 from invariscope.tasks.task import derive_seed
@@ -58,7 +58,7 @@ def compare_models(trained: tuple[Subject, Subject], untrained: tuple[Subject, S
             assert labels is not None
             z_a, z_b = _within_groups(z_a, labels), _within_groups(z_b, labels)
         generator = torch.Generator().manual_seed(derive_seed(a.arm, a.seed, b.seed, purpose))
-        return compare_coordinates(z_a, z_b, groups=left[1].groups, generator=generator).cca
+        return cca_similarity(z_a, z_b, groups=left[1].groups, generator=generator)
 
     twin_a, twin_b = untrained
     grouped = labels is not None

@@ -11,7 +11,7 @@ from invariscope.models import TransformerConfig
 from invariscope.tasks import HiddenMarkovChain, MarkovChain
 from invariscope.training import TrainConfig
 
-__all__ = ["FOUR_STATES", "PRESETS", "TWELVE_STATES", "ArmConfig", "Config", "HiddenConfig"]
+__all__ = ["FOUR_STATES", "PRESETS", "TWELVE_STATES", "ArmConfig", "Config", "HiddenConfig", "PaperConfig"]
 
 FOUR_STATES = ("real", "complex_pair")
 """Arms whose core must have the chain's three directions, all that four states allow."""
@@ -68,6 +68,40 @@ class HiddenConfig:
             raise ConfigError(f"hidden.seeds {list(self.seeds)}", expected="one or more different seeds", do="name each once")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaperConfig:
+    """The paper's own setting (arXiv:2602.22600 and its public code): post-norm, ReLU, biases, dropout, a fixed training set.
+
+    Args:
+        seeds: one model each; none: this part is left out.
+        sequence_length: tokens a sequence.
+        dropout: probability, in training.
+        train: how each model is trained; 40 epochs of 3000 sequences in batches of 64 are 1880 steps.
+    """
+
+    seeds: tuple[int, ...] = ()
+    sequence_length: int = 32
+    dropout: float = 0.1
+    train: TrainConfig = field(
+        default_factory=lambda: TrainConfig(
+            steps=1880,
+            num_sequences=3000,
+            batch_size=64,
+            learning_rate=1e-4,
+            weight_decay=0.01,
+            warmup_steps=0,
+            schedule="constant",
+            eval_every=188,
+        )
+    )
+
+    def __post_init__(self) -> None:
+        if len(self.seeds) == 1 or len(set(self.seeds)) < len(self.seeds):
+            raise ConfigError(
+                f"paper.seeds {list(self.seeds)}", expected="two or more different seeds, or none", do="name more seeds"
+            )
+
+
 ARMS = ("real", "complex_pair", "twelve", "clustered", "overlapping", "rank_two")
 CARRYING = ("real", "twelve", "rank_two")
 """Arms without which claims have nothing to stand on."""
@@ -101,6 +135,7 @@ class Config:
         mlp_width: hidden units of the MLP.
         sizes: further models on the 12-state chain, as width, heads and layers of each; their MLP is four times as wide.
         hidden: the part with hidden chains.
+        paper: the part in the paper's own setting.
         train: how each model is trained.
         extract_sequences: sequences behind each core.
         evaluate_sequences: held-out sequences behind each effect, similarity and transplant.
@@ -125,6 +160,7 @@ class Config:
     mlp_width: int = 256
     sizes: tuple[tuple[int, int, int], ...] = ()
     hidden: HiddenConfig = field(default_factory=HiddenConfig)
+    paper: PaperConfig = field(default_factory=PaperConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     extract_sequences: int = 1024
     evaluate_sequences: int = 1024
@@ -138,12 +174,20 @@ class Config:
                 raise ConfigError(f"{name} = {getattr(self, name)}", expected=f"at least {least}", do=f"raise {name}")
         if len(set(self.sizes)) < len(self.sizes):
             raise ConfigError(f"sizes {list(self.sizes)}", expected="each size once", do="leave the repeated ones out")
+        if (self.sizes or self.hidden.chains) and not self.arms():
+            raise ConfigError(
+                "sizes or hidden chains without the arms that carry the claims",
+                expected="real, twelve and rank_two",
+                do="name seeds",
+            )
         for size in self.sizes:
             self.sized_model("twelve", *size)
         for chain in self.hidden.chains:
             self.hidden_model(chain)
+        if self.paper.seeds:
+            self.paper_model()
         missing = [name for name in CARRYING if not getattr(self, name).seeds]
-        if missing:
+        if (missing and self.arms()) or not (self.arms() or self.paper.seeds):
             raise ConfigError(
                 f"no seeds in {', '.join(missing)}",
                 expected="the arms that carry the claims",
@@ -166,15 +210,35 @@ class Config:
     def all_seeds(self) -> tuple[int, ...]:
         """Every seed, each once."""
         arms = [seed for arm in self.arms().values() for seed in arm.seeds]
-        return tuple(dict.fromkeys([*arms, *(self.hidden.seeds if self.hidden.chains else ())]))
+        return tuple(dict.fromkeys([*arms, *(self.hidden.seeds if self.hidden.chains else ()), *self.paper.seeds]))
 
     def with_first_seed(self, seed: int) -> Config:
         """The same study with each arm's seeds replaced by as many, counted from ``seed``."""
-        parts = {**self.arms(), **({"hidden": self.hidden} if self.hidden.chains else {})}
+        parts = {**self.arms(), **({"hidden": self.hidden} if self.hidden.chains else {}), "paper": self.paper}
         moved = {
             name: dataclasses.replace(part, seeds=tuple(range(seed, seed + len(part.seeds)))) for name, part in parts.items()
         }
         return dataclasses.replace(self, **moved)
+
+    def paper_task(self) -> MarkovChain:
+        """T = .75 I + .25 (cyclic shift) on four states."""
+        return MarkovChain.named("four_paper", sequence_length=self.paper.sequence_length)
+
+    def paper_model(self) -> TransformerConfig:
+        """One post-norm encoder layer as PyTorch builds it."""
+        return TransformerConfig(
+            vocab_size=self.paper_task().vocab_size,
+            context_length=self.paper.sequence_length,
+            width=64,
+            num_heads=4,
+            mlp_width=256,
+            activation="relu",
+            norm="post",
+            attention_bias=True,
+            mlp_bias=True,
+            unembedding_bias=True,
+            dropout=self.paper.dropout,
+        )
 
     def hidden_task(self, chain: str) -> HiddenMarkovChain:
         """A hidden chain by name."""
@@ -232,4 +296,9 @@ def _standard() -> Config:
     )
 
 
-PRESETS: Mapping[str, Config] = {"quick": Config(), "standard": _standard()}
+def _paper() -> Config:
+    none = {name: dataclasses.replace(getattr(Config(), name), seeds=()) for name in ARMS}
+    return Config(**none, paper=PaperConfig(seeds=(0, 100, 200)), extract_sequences=2048, evaluate_sequences=2048)
+
+
+PRESETS: Mapping[str, Config] = {"quick": Config(), "standard": _standard(), "paper": _paper()}

@@ -58,15 +58,12 @@ WHERE = "after attention"
 
 def make_figures(config: Config, findings: Findings) -> list[Figure]:
     """Every figure, in the order of the report."""
+    main = (_rank_curves, _ablations, _eigenvalues, _similarities, _transplants, _training)
     return [
-        _rank_curves(config, findings),
-        _ablations(config, findings),
-        _eigenvalues(config, findings),
-        _similarities(config, findings),
-        _transplants(config, findings),
+        *([_paper_spectrum(config, findings)] if findings.paper else []),
+        *([draw(config, findings) for draw in main] if findings.models else []),
         *([_beliefs(findings), _belief_transplants(findings)] if findings.beliefs else []),
         *([_sizes(findings)] if findings.sizes else []),
-        _training(config, findings),
     ]
 
 
@@ -122,6 +119,26 @@ def _ablations(config: Config, findings: Findings) -> Figure:
             where=f"{WHERE}, first seed of each chain",
             note="A control that does what the core does has found the same directions.",
         )
+    )
+
+
+def _paper_spectrum(config: Config, findings: Findings) -> Figure:
+    title = "the paper's chain"
+    spectra = [
+        Spectrum(
+            panel=title,
+            name=f"seed {one.seed}",
+            values=_values(one.eigenvalues),
+            intervals=tuple(Box(real_low=a, real_high=b, imag_low=c, imag_high=d) for a, b, c, d in one.intervals),
+        )
+        for one in findings.paper
+    ]
+    spectra.append(
+        Spectrum(panel=title, name="untrained", values=_values(findings.paper[0].untrained_eigenvalues), role="control")
+    )
+    truth = {title: tuple(complex(value) for value in config.paper_task().eigenvalues.tolist())}
+    return draw_eigenvalues(
+        Eigenvalues(spectra=tuple(spectra), truth=truth, where="at the layer's output"), name="paper_spectrum"
     )
 
 

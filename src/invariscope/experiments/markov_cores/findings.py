@@ -13,6 +13,8 @@ __all__ = [
     "Findings",
     "ModelFindings",
     "PairFindings",
+    "PaperFindings",
+    "PaperPairFindings",
     "SiteFindings",
     "SizeFindings",
     "SpectrumControl",
@@ -273,13 +275,54 @@ class BeliefFindings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
-    """The whole study; sizes and beliefs are empty where the preset trains none."""
+class PaperFindings:
+    """One model of the paper's setting, activation-side core of rank 3 at the layer's output.
 
-    models: tuple[ModelFindings, ...]
-    pairs: tuple[PairFindings, ...]
+    Args:
+        energy_999: rank by .999 of the energy. untrained_energy_999: of the untrained twin.
+        keep: accuracy under keep minus that of the unedited model, paired. remove: accuracy under remove, with its chance.
+        eigenvalues, intervals: of the operator, as in :class:`SpectrumFindings`.
+        pair_error, real_error: distance to the complex pair and to the real eigenvalue.
+        untrained_eigenvalues, untrained_pair_error, untrained_real_error: the same of the twin.
+        pca_pair_error: of the principal components.
+    """
+
+    seed: int
+    energy_999: int
+    untrained_energy_999: int
+    keep: Estimate
+    remove: Estimate
+    eigenvalues: tuple[Eigenvalue, ...]
+    intervals: tuple[tuple[float, float, float, float], ...]
+    pair_error: Estimate
+    real_error: Estimate
+    untrained_eigenvalues: tuple[Eigenvalue, ...]
+    untrained_pair_error: float
+    untrained_real_error: float
+    pca_pair_error: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaperPairFindings:
+    """Two models of the paper's setting on the same held-out inputs."""
+
+    seeds: tuple[int, int]
+    cca: Similarity
+    untrained: Similarity
+    overlap: Similarity
+    weight_cosine: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """The whole study; a part is empty where the preset leaves it out."""
+
+    models: tuple[ModelFindings, ...] = ()
+    pairs: tuple[PairFindings, ...] = ()
     sizes: tuple[SizeFindings, ...] = ()
     beliefs: tuple[BeliefFindings, ...] = ()
+    paper: tuple[PaperFindings, ...] = ()
+    paper_pairs: tuple[PaperPairFindings, ...] = ()
 
     @property
     def transplants(self) -> tuple[TransplantFindings, ...]:

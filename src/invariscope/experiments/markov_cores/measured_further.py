@@ -1,14 +1,22 @@
-"""What the further parts are judged by: the belief in models of hidden chains, and the core against the size of the model."""
+"""What the further parts are judged by: beliefs in hidden chains, the core against the size of the model, the paper's setting."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from invariscope.experiments.markov_cores.findings import Findings
-from invariscope.experiments.markov_cores.worst import Measured, farthest, largest, over
+from invariscope.experiments.markov_cores.worst import Measured, farthest, largest, over, size
 from invariscope.storage.claims import Control, Mark
 
-__all__ = ["measure_belief", "measure_belief_written", "measure_size"]
+__all__ = [
+    "measure_belief",
+    "measure_belief_written",
+    "measure_paper_cca",
+    "measure_paper_keep",
+    "measure_paper_rank",
+    "measure_paper_spectrum",
+    "measure_size",
+]
 
 
 def measure_belief(findings: Findings, *, final_norm_mark: Mark) -> Measured:
@@ -79,4 +87,81 @@ def measure_size(findings: Findings, target: float) -> Measured:
         seeds=sorted({model.seed for model in findings.of("twelve")})[:1],
         controls=controls,
         note="sufficient and necessary rank of every size by the causal 2 % rule, the one farthest from the mark",
+    )
+
+
+def _paper_seeds(findings: Findings) -> list[int]:
+    return [one.seed for one in findings.paper]
+
+
+def measure_paper_rank(findings: Findings) -> Measured:
+    """The rank by .999 of the energy at the paper's site, over seeds."""
+    ranks = [one.energy_999 for one in findings.paper]
+    return Measured(
+        value=farthest(3)(ranks),
+        low=min(ranks),
+        high=max(ranks),
+        num=len(ranks),
+        seeds=_paper_seeds(findings),
+        controls=[over("untrained", [one.untrained_energy_999 for one in findings.paper], max)],
+        note="four outputs allow at most 3 at this site",
+    )
+
+
+def measure_paper_keep(findings: Findings) -> Measured:
+    """Largest change of accuracy when only the core is kept."""
+    value, low, high = max(size(one.keep) for one in findings.paper)
+    return Measured(
+        value=value,
+        low=low,
+        high=high,
+        num=len(findings.paper),
+        seeds=_paper_seeds(findings),
+        controls=[
+            over("accuracy after removal", [one.remove.value for one in findings.paper], max),
+            over("chance: share of the commonest answer", [one.remove.chance or 0.0 for one in findings.paper], max),
+        ],
+        note="before a linear readout of four outputs any model's core of rank 3 keeps nearly all",
+    )
+
+
+def measure_paper_spectrum(findings: Findings, *, pair: bool) -> Measured:
+    """Largest error of the complex pair, or of the real eigenvalue, beside what the untrained twin has for nothing."""
+    found = findings.paper
+    worst = largest([one.pair_error if pair else one.real_error for one in found])
+    untrained = [one.untrained_pair_error if pair else one.untrained_real_error for one in found]
+    controls = [over("untrained", untrained, min)]
+    if pair:
+        controls.append(over("PCA", [one.pca_pair_error for one in found], min))
+    return Measured(
+        value=worst.value,
+        low=worst.low,
+        high=worst.high,
+        num=len(found),
+        seeds=_paper_seeds(findings),
+        controls=controls,
+        note="this chain mostly stays where it is: an untrained model's core has its spectrum nearly right",
+    )
+
+
+def measure_paper_cca(findings: Findings) -> Measured:
+    """Smallest hold-out correlation between two seeds at the paper's site."""
+    pairs = findings.paper_pairs
+    worst = min((pair.cca for pair in pairs), key=lambda found: min(found.heldout_components))
+    value = min(worst.heldout_components)
+    low, high = worst.heldout_intervals[worst.heldout_components.index(value)]
+    overlaps = [pair.overlap for pair in pairs]
+    return Measured(
+        value=value,
+        low=low,
+        high=high,
+        num=len(pairs),
+        seeds=_paper_seeds(findings),
+        controls=[
+            over("untrained pair, smallest", [min(pair.untrained.heldout_components) for pair in pairs], max),
+            over("overlap of the subspaces", [overlap.value for overlap in overlaps], max),
+            over("overlap by chance", [overlap.null_mean for overlap in overlaps], max),
+            over("weight cosine", [abs(pair.weight_cosine) for pair in pairs], max),
+        ],
+        note="with four states any two codes in three dimensions are related: no evidence by itself",
     )

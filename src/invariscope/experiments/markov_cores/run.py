@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeVar
 
 from invariscope.experiments.markov_cores.claims import make_claims
 from invariscope.experiments.markov_cores.config import Config
 from invariscope.experiments.markov_cores.figures import make_figures
-from invariscope.experiments.markov_cores.findings import BeliefFindings, Findings, ModelFindings, PairFindings, SizeFindings
+from invariscope.experiments.markov_cores.findings import (
+    BeliefFindings,
+    Findings,
+    ModelFindings,
+    PairFindings,
+    PaperFindings,
+    PaperPairFindings,
+    SizeFindings,
+)
 from invariscope.parallel import map_jobs, track
 from invariscope.storage.claims_file import write_claims
 from invariscope.storage.records import from_json_record, to_json_record
@@ -16,6 +24,7 @@ from invariscope.storage.run_folder import RunFolder
 
 __all__ = ["run"]
 
+Record = TypeVar("Record")
 HERE = "invariscope.experiments.markov_cores"
 
 
@@ -38,29 +47,33 @@ def run(
         progress: show progress bars.
     """
     shared = {"config": to_json_record(config), "folder": str(folder.path.resolve())}
-    how = {"engine": engine, "num_workers": num_workers}
-    arms = config.arms().items()
-    jobs = [{**shared, "arm": arm, "seed": seed} for arm, settings in arms for seed in settings.seeds]
-    with track("training and analysing", len(jobs), unit="models", show=progress) as advance:
-        models = map_jobs(f"{HERE}.analyse:model_job", jobs, on_done=lambda index, result: advance(), **how)
-    jobs = [{**shared, "arm": arm, "seeds": list(seeds)} for arm, settings in arms for seeds in combinations(settings.seeds, 2)]
-    with track("comparing", len(jobs), unit="pairs of seeds", show=progress) as advance:
-        pairs = map_jobs(f"{HERE}.compare:compare_job", jobs, on_done=lambda index, result: advance(), **how)
-    sizes: list[Any] = []
-    if config.sizes:
-        jobs = [{**shared, "width": width, "num_heads": heads, "num_layers": layers} for width, heads, layers in config.sizes]
-        with track("sizes", len(jobs), unit="models", show=progress) as advance:
-            sizes = map_jobs(f"{HERE}.sizes:size_job", jobs, on_done=lambda index, result: advance(), **how)
-    beliefs: list[Any] = []
-    if config.hidden.chains:
-        jobs = [{**shared, "chain": chain, "seed": seed} for chain in config.hidden.chains for seed in config.hidden.seeds]
-        with track("hidden chains", len(jobs), unit="models", show=progress) as advance:
-            beliefs = map_jobs(f"{HERE}.beliefs:belief_job", jobs, on_done=lambda index, result: advance(), **how)
+
+    def mapped(kind: type[Record], doing: str, unit: str, function: str, jobs: list[dict[str, Any]]) -> tuple[Record, ...]:
+        if not jobs:
+            return ()
+        with track(doing, len(jobs), unit=unit, show=progress) as advance:
+            results = map_jobs(
+                f"{HERE}.{function}",
+                [{**shared, **job} for job in jobs],
+                engine=engine,
+                num_workers=num_workers,
+                on_done=lambda index, result: advance(),
+            )
+        return tuple(from_json_record(kind, result) for result in results)
+
+    arms, hidden, paper = config.arms().items(), config.hidden, config.paper
+    seeds = [{"arm": arm, "seed": seed} for arm, settings in arms for seed in settings.seeds]
+    pairs = [{"arm": arm, "seeds": list(pair)} for arm, settings in arms for pair in combinations(settings.seeds, 2)]
+    sizes = [{"width": width, "num_heads": heads, "num_layers": layers} for width, heads, layers in config.sizes]
+    believers = [{"chain": chain, "seed": seed} for chain in hidden.chains for seed in hidden.seeds]
+    paper_pairs = [{"seeds": list(pair)} for pair in combinations(paper.seeds, 2)]
     findings = Findings(
-        models=tuple(from_json_record(ModelFindings, found) for found in models),
-        pairs=tuple(from_json_record(PairFindings, found) for found in pairs),
-        sizes=tuple(from_json_record(SizeFindings, found) for found in sizes),
-        beliefs=tuple(from_json_record(BeliefFindings, found) for found in beliefs),
+        models=mapped(ModelFindings, "training and analysing", "models", "analyse:model_job", seeds),
+        pairs=mapped(PairFindings, "comparing", "pairs of seeds", "compare:compare_job", pairs),
+        sizes=mapped(SizeFindings, "sizes", "models", "sizes:size_job", sizes),
+        beliefs=mapped(BeliefFindings, "hidden chains", "models", "beliefs:belief_job", believers),
+        paper=mapped(PaperFindings, "the paper's setting", "models", "paper:paper_job", [{"seed": seed} for seed in paper.seeds]),
+        paper_pairs=mapped(PaperPairFindings, "comparing the paper's", "pairs of seeds", "paper:paper_pair_job", paper_pairs),
     )
     for figure in make_figures(config, findings):
         figure.save(folder.figures)

@@ -1,0 +1,370 @@
+"""Follow a core over training: the same measurements at every checkpoint of a run (arXiv:2602.22600, over time).
+
+At each checkpoint: how many directions suffice and are necessary, what the energy rules say, how far the core's span overlaps
+that of the *last* checkpoint's core (beside chance, k/D for random spans), what keeping the core alone loses, and how far the
+eigenvalues of the operator in it are from the task's. The rank is chosen once, at the last checkpoint, so that overlaps and
+spectra compare cores of one size. Every checkpoint sees the same sequences: what changes is the model.
+
+>>> import tempfile
+>>> from invariscope.models import TransformerConfig
+>>> from invariscope.tasks import MarkovChain
+>>> from invariscope.training import TrainConfig, train
+>>> task = MarkovChain([[0.9, 0.1], [0.5, 0.5]], 4)
+>>> shape = TransformerConfig(vocab_size=2, context_length=4, width=8, num_heads=2, mlp_width=8)
+>>> config = TrainConfig(steps=20, learning_rate=1e-2, checkpoint_every=10)
+>>> [run] = train(task, shape, config, seeds=[0], folder=tempfile.mkdtemp(), progress=False)
+>>> series = follow_core(run, task, site="blocks.0.resid_mid", rank=1, num_sequences=64, operator_sequences=64, progress=False)
+>>> [found.step for found in series.checkpoints], round(series.checkpoints[-1].overlap.value, 6)
+([10, 20], 1.0)
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import nn
+
+from invariscope.cores.compare import projector_overlap
+from invariscope.cores.core import Core
+from invariscope.cores.extract import CURVE_RANKS, collect_moments, extract_core, rank_curve
+from invariscope.cores.identify import identify_operator, leading_spectrum
+from invariscope.cores.moments import PROJECTIONS, Moments
+from invariscope.cores.ranks import Rank, by_energy, by_sufficiency
+from invariscope.errors import CheckpointError, ConfigError, ForeignFileError, InvariscopeError, unknown_name
+from invariscope.estimate import Estimate, Similarity
+from invariscope.models import Transformer
+from invariscope.parallel import track
+from invariscope.positions import Positions, describe_positions
+from invariscope.storage.atomic import read_json, write_json
+from invariscope.storage.records import from_json_record, to_json_record
+from invariscope.tasks import SampledBatches, Task, derive_seed
+from invariscope.training import Run, list_checkpoints, load_model
+
+__all__ = ["CoreAtStep", "CoreSeries", "find_checkpoints", "follow_core"]
+
+KIND, SCHEMA_VERSION = "core series", 1
+TOLERANCE = 0.02
+BATCH = 256
+# Energy shares that the paper and its public code use.
+SHARES = (0.99, 0.999)
+
+Eigenvalue = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreAtStep:
+    """What was measured at one checkpoint.
+
+    Args:
+        step: optimiser steps done.
+        cross_entropy: of the unedited model, in nats.
+        sufficient: smallest rank whose keep loses at most the tolerance; None where none of the ranks that were tried does, or
+            the model is not better than chance. necessary: smallest rank whose removal reaches chance, likewise.
+        energy_99, energy_999: ranks by 99 % and 99.9 % of the energy: printed, never judged by.
+        keep_loss: share of what the site carries that keeping the core alone loses, on held-out sequences; None where the
+            model is not better than chance.
+        overlap: of the core's write span with the last checkpoint's, beside chance.
+        eigenvalues: of the operator in the core, as (real, imaginary); empty where the task states no candidate map.
+        spectrum_error: largest distance of those from the task's eigenvalues, with its interval; None where it states none.
+    """
+
+    step: int
+    cross_entropy: float
+    sufficient: int | None
+    necessary: int | None
+    energy_99: int
+    energy_999: int
+    keep_loss: float | None
+    overlap: Similarity
+    eigenvalues: tuple[Eigenvalue, ...]
+    spectrum_error: Estimate | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreSeries:
+    """A core over the checkpoints of one run.
+
+    Args:
+        task: its name. site, positions: where. projection: of the cores.
+        rank: of every core in the series; rank_rule: how it was chosen, at the last checkpoint.
+        dim: D of the site.
+        tolerance: of the causal ranks.
+        chance: cross-entropy of the best constant answer on the held-out sequences, in nats.
+        map_name: the candidate map whose spectrum is followed; empty where the task states none.
+        coordinates: that it is fitted on, ``core`` or ``law``.
+        expected: the task's eigenvalues that a core of this rank can carry, as (real, imaginary).
+        num_sequences: extracted from, and held out. operator_sequences: behind each spectrum.
+        checkpoints: what was found, by step.
+    """
+
+    task: str
+    site: str
+    positions: str | int
+    projection: str
+    rank: int
+    rank_rule: str
+    dim: int
+    tolerance: float
+    chance: float
+    map_name: str
+    coordinates: str
+    expected: tuple[Eigenvalue, ...]
+    num_sequences: int
+    operator_sequences: int
+    checkpoints: tuple[CoreAtStep, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Headings of :meth:`cells`."""
+        return ("step", "nats", "suffices", "necessary", ".99", ".999", "keep loss", "overlap", "chance", "spectrum error")
+
+    def cells(self) -> list[list[str]]:
+        """The series as text, one list a checkpoint; a dash where there is no value."""
+        return [
+            [
+                str(found.step),
+                f"{found.cross_entropy:.4f}",
+                _count(found.sufficient),
+                _count(found.necessary),
+                str(found.energy_99),
+                str(found.energy_999),
+                "-" if found.keep_loss is None else f"{found.keep_loss:.2%}",
+                f"{found.overlap.value:.3f}",
+                f"{found.overlap.null_mean:.3f}",
+                "-" if found.spectrum_error is None else str(found.spectrum_error),
+            ]
+            for found in self.checkpoints
+        ]
+
+    def summary(self) -> str:
+        """What was followed, in one line."""
+        judged = f", {self.map_name} on {self.coordinates} coordinates" if self.map_name else ""
+        return (
+            f"{self.task} at {self.site}, positions {self.positions}: {self.projection} cores of rank {self.rank} of {self.dim} "
+            f"({self.rank_rule}), tolerance {self.tolerance:g}, chance {self.chance:.4f} nats{judged}"
+        )
+
+    def table(self) -> str:
+        """The series as text: :meth:`summary`, headings, and one line a checkpoint."""
+        lines = [list(self.columns), *self.cells()]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(self.columns))]
+        text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+        return "\n".join([self.summary(), *text])
+
+    def save(self, path: Path | str) -> None:
+        """Write the series as JSON; see :meth:`load`.
+
+        Raises:
+            FolderError: where the disk refuses.
+        """
+        write_json(Path(path), {"kind": KIND, "schema_version": SCHEMA_VERSION, "series": to_json_record(self)})
+
+    @classmethod
+    def load(cls, path: Path | str) -> CoreSeries:
+        """The series that :meth:`save` wrote.
+
+        Raises:
+            ForeignFileError: for a missing, damaged or foreign file.
+        """
+        value = read_json(path)
+        if not isinstance(value, dict) or (value.get("kind"), value.get("schema_version")) != (KIND, SCHEMA_VERSION):
+            raise ForeignFileError(
+                f"{path}, which holds no {KIND} of schema version {SCHEMA_VERSION}",
+                expected="a file that CoreSeries.save wrote",
+                do="follow the core again",
+            )
+        try:
+            return from_json_record(cls, value.get("series"))
+        except InvariscopeError as error:
+            raise ForeignFileError(f"{path}: {error.given}", expected=error.expected, do="follow the core again") from error
+
+
+def _count(rank: int | None) -> str:
+    return "-" if rank is None else str(rank)
+
+
+def find_checkpoints(source: Run | Path | str) -> list[tuple[int, Path]]:
+    """Step and file of every checkpoint of a run, a run's folder or a folder of checkpoints, by step.
+
+    Raises:
+        ConfigError: for a run that was trained in memory. CheckpointError: where there is no checkpoint.
+        ForeignFileError: for a safetensors file whose name says no step.
+    """
+    if isinstance(source, Run):
+        if source.folder is None:
+            raise ConfigError(
+                f"the run of seed {source.seed}, which was trained in memory",
+                expected="a run whose checkpoints are on disk",
+                do="train with folder=... and checkpoint_every=...",
+            )
+        source = source.folder
+    folder = Path(source)
+    if (folder / "checkpoints").is_dir():
+        files = list_checkpoints(folder)
+    else:
+        # A run's own folder holds state.safetensors beside its checkpoints: that is no series.
+        files = [] if (folder / "manifest.json").exists() else list(folder.glob("*.safetensors"))
+    if not files:
+        raise CheckpointError(
+            f"{folder}, which {'holds no checkpoints' if folder.is_dir() else 'is no folder'}",
+            expected="the folder of one seed, or a folder of step-00000100.safetensors, step-00000200.safetensors, ...",
+            do="give such a folder, or train with checkpoint_every=...",
+        )
+    return sorted((_step_of(path), path) for path in files)
+
+
+def _step_of(path: Path) -> int:
+    found = re.fullmatch(r"step-(\d+)", path.stem)
+    if found is None:
+        raise ForeignFileError(
+            f"{path}, whose name says no step", expected="step-00001200.safetensors", do="move it out of the folder, or rename it"
+        )
+    return int(found[1])
+
+
+def follow_core(
+    run_or_folder: Run | Path | str,
+    task: Task,
+    *,
+    site: str,
+    projection: str = "adjoint",
+    rank: Rank | None = None,
+    positions: Positions | None = None,
+    tolerance: float = TOLERANCE,
+    max_rank: int = CURVE_RANKS,
+    coordinates: Literal["auto", "core", "law"] = "auto",
+    num_sequences: int = 2048,
+    operator_sequences: int = 8192,
+    num_bootstrap: int = 200,
+    seed: int = 0,
+    progress: bool = True,
+) -> CoreSeries:
+    """Measure the core of every checkpoint at ``site``.
+
+    Args:
+        run_or_folder: a run, its folder, or a folder of checkpoints ``step-00000100.safetensors``, ...
+        task: where sequences come from, and what the spectrum is held against (its first candidate map).
+        site: a site of the models.
+        projection: of the cores: ``activation``, ``adjoint`` or ``oblique``.
+        rank: an int or a rule, applied at the last checkpoint and kept for all; None: ``by_sufficiency(tolerance)``.
+        positions: where the site is read and the outputs are taken; None: the task's loss positions.
+        tolerance: of the causal ranks, as a share.
+        max_rank: the largest rank that the causal rules try.
+        coordinates: that the operator is fitted on (:mod:`invariscope.cores.identify`); auto: ``core`` where the rank is the
+            number of outputs less one, else ``law``.
+        num_sequences: that cores are extracted from, and as many held-out ones that ranks and losses are measured on.
+        operator_sequences: behind each spectrum; its sampling error falls like their number^-1/2.
+        num_bootstrap: draws behind the intervals of the spectrum's error.
+        seed: of the sequences; the same for every checkpoint.
+        progress: show a progress bar.
+
+    Raises:
+        ConfigError: for a run in memory, or a task that does not fit a model (its file is named).
+        CheckpointError: where there is no checkpoint. ForeignFileError: for a damaged or foreign one, named.
+        UnknownNameError: for an unknown site or projection. RankError: where no rank suffices at the last checkpoint.
+    """
+    if projection not in PROJECTIONS:
+        raise unknown_name("projection", str(projection), PROJECTIONS)
+    if coordinates not in ("auto", "core", "law"):
+        raise unknown_name("coordinates", str(coordinates), ("auto", "core", "law"))
+    found = find_checkpoints(run_or_folder)
+    positions = task.loss_positions if positions is None else positions
+    train_pool, heldout_pool = task.pools[0], task.pools[:2][-1]
+
+    def draw(num: int, purpose: str, pool: str) -> SampledBatches:
+        return SampledBatches(task, num, batch_size=BATCH, seed=derive_seed(seed, "follow", purpose), pool=pool)
+
+    extraction, heldout = draw(num_sequences, "extraction", train_pool), draw(num_sequences, "heldout", heldout_pool)
+    transitions = draw(operator_sequences, "transitions", heldout_pool)
+    # The last one decides the rank, and is what the others are compared with.
+    last_model = _load(found[-1][1], task)
+    rule = by_sufficiency(tolerance) if rank is None else rank
+    last = extract_core(last_model, extraction, site=site, positions=positions, rank=rule, projection=projection)
+    if coordinates == "auto":
+        coordinates = "core" if last.rank >= task.num_outputs - 1 else "law"
+    checkpoints: list[CoreAtStep] = []
+    chance = float("nan")
+    with track("following", len(found), unit="checkpoints", show=progress) as advance:
+        for step, path in found:
+            model = last_model if path == found[-1][1] else _load(path, task)
+            moments = collect_moments(model, extraction, sites=[site], positions=positions)[site]
+            curve = rank_curve(
+                moments, model, heldout, projection=projection, positions=positions, max_rank=max(max_rank, last.rank)
+            )
+            core = moments.core(last.rank, projection)
+            eigenvalues, error = _spectrum(core, model, task, transitions, coordinates, num_bootstrap)
+            judged = curve.better_than_chance and last.rank in curve.ranks
+            chance = curve.chance
+            checkpoints.append(
+                CoreAtStep(
+                    step=step,
+                    cross_entropy=curve.full,
+                    sufficient=curve.sufficient(tolerance),
+                    necessary=curve.necessary(tolerance),
+                    energy_99=_energy(moments, SHARES[0]),
+                    energy_999=_energy(moments, SHARES[1]),
+                    keep_loss=curve.keep_loss()[curve.ranks.index(last.rank)] if judged else None,
+                    overlap=projector_overlap(core, last),
+                    eigenvalues=eigenvalues,
+                    spectrum_error=error,
+                )
+            )
+            advance()
+    first_map = task.candidate_maps[0] if task.candidate_maps else None
+    expected = None if first_map is None or first_map.spectrum is None else leading_spectrum(first_map.spectrum, last.rank)
+    return CoreSeries(
+        task=task.name,
+        site=site,
+        positions=describe_positions(positions),
+        projection=projection,
+        rank=last.rank,
+        rank_rule=last.provenance.rank_rule,
+        dim=last.dim,
+        tolerance=tolerance,
+        chance=chance,
+        map_name="" if first_map is None else first_map.name,
+        coordinates=coordinates,
+        expected=() if expected is None else _pairs(expected),
+        num_sequences=num_sequences,
+        operator_sequences=operator_sequences,
+        checkpoints=tuple(checkpoints),
+    )
+
+
+def _load(path: Path, task: Task) -> Transformer:
+    model = load_model(path)
+    shape = model.config
+    outputs = shape.num_outputs or shape.vocab_size
+    if shape.vocab_size < task.vocab_size or outputs != task.num_outputs or shape.context_length < task.sequence_length:
+        raise ConfigError(
+            f"{path}, a model of {shape.vocab_size} tokens, {outputs} outputs and context {shape.context_length}, for the task "
+            f"{task.name!r}",
+            expected=f"{task.vocab_size} tokens, {task.num_outputs} outputs and a context of at least {task.sequence_length}",
+            do="give the task that the model was trained on",
+        )
+    return model
+
+
+def _energy(moments: Moments, share: float) -> int:
+    return moments.core(by_energy(share), "adjoint").rank
+
+
+def _spectrum(
+    core: Core, model: nn.Module, task: Task, batches: SampledBatches, coordinates: Literal["core", "law"], num_bootstrap: int
+) -> tuple[tuple[Eigenvalue, ...], Estimate | None]:
+    """Eigenvalues and error of the task's first candidate map."""
+    if not task.candidate_maps:
+        return (), None
+    found = identify_operator(
+        core, model, task, batches, coordinates=coordinates, num_bootstrap=num_bootstrap, num_shuffles=0
+    ).candidates
+    first = next(candidate for candidate in found if candidate.name == task.candidate_maps[0].name)
+    return _pairs(first.operator.eigenvalues), first.error
+
+
+def _pairs(eigenvalues: torch.Tensor) -> tuple[Eigenvalue, ...]:
+    return tuple((float(value.real), float(value.imag)) for value in eigenvalues)

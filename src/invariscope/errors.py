@@ -103,7 +103,7 @@ class TooFewSamplesError(InvariscopeError, ValueError):
 
 
 class TransitionMatrixError(InvariscopeError, ValueError):
-    """A matrix that is no transition matrix, or a chain that is reducible or periodic."""
+    """A matrix that holds no laws, a chain that is reducible or periodic, or a spectrum that no chain has."""
 
 
 class NotEnumerableError(InvariscopeError, ValueError):

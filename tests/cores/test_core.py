@@ -157,3 +157,11 @@ def test_parts_that_do_not_fit_are_refused_with_all_shapes():
 def test_a_core_is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         random_core(3, 1).mean = torch.zeros(3)  # pyright: ignore[reportAttributeAccessIssue]  # what is tested
+
+
+def test_a_rank_curve_that_is_none_is_refused_by_name(tmp_path):
+    path = tmp_path / "core.safetensors"
+    tensors = {name: torch.ones(2, 1) for name in ("read", "write")} | {"mean": torch.zeros(2), "singular_values": torch.ones(1)}
+    save_tensors(path, tensors, kind="core", metadata={"provenance": {}, "rank_curve": 3})
+    with pytest.raises(ForeignFileError, match=r"core\.safetensors.*extract the core again"):
+        load_core(path)

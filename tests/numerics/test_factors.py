@@ -264,3 +264,12 @@ def test_a_damaged_state_is_refused():
         QRFactor.from_state({**state, "triangle": state["triangle"][1:]})
     with pytest.raises(NonFiniteError, match="triangle"):
         QRFactor.from_state({**state, "triangle": state["triangle"] * float("nan")})
+
+
+@pytest.mark.parametrize("name", ["num_rows", "total_weight", "centred"])
+def test_a_state_whose_numbers_are_none_is_refused(name: str):
+    factor = QRFactor(2, centred=True)
+    factor.update(torch.ones(3, 2))
+    state = factor.state() | {name: torch.zeros(2)}
+    with pytest.raises(ForeignFileError, match=f"whose {name} has 2 entries; expected one number"):
+        QRFactor.from_state(state)

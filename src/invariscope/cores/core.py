@@ -186,5 +186,5 @@ def load_core(path: Path | str) -> Core:
             provenance=Provenance(**metadata["provenance"]),
             rank_curve=None if curve is None else RankCurve.from_json(curve),
         )
-    except (KeyError, TypeError, ShapeError) as error:
+    except (KeyError, TypeError, AttributeError, ShapeError) as error:
         raise ForeignFileError(f"{path}: {error}", expected="a core of this version", do="extract the core again") from error

@@ -193,6 +193,13 @@ class QRFactor:
                 expected=f"the entries {', '.join(_STATE)}",
                 do="save it again with QRFactor.state()",
             )
+        odd = [name for name in _STATE[1:] if state[name].numel() != 1]
+        if odd:
+            raise ForeignFileError(
+                f"a factor's state whose {odd[0]} has {state[odd[0]].numel()} entries",
+                expected="one number",
+                do="save it again with QRFactor.state()",
+            )
         triangle, centred = state["triangle"], bool(state["centred"])
         if triangle.ndim != 2 or triangle.shape[0] != triangle.shape[1] or len(triangle) <= int(centred):
             raise ForeignFileError(

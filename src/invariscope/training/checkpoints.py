@@ -2,7 +2,7 @@
 
 ``checkpoints/step-00001200.safetensors`` holds weights alone, for whoever reads a series. ``state.safetensors`` holds weights,
 optimiser and step of the last checkpoint, replaced atomically after it: whichever moment a kill strikes, one whole state is
-there. There is no random state to keep: every batch is a function of (seed, step).
+there. There is no random state to keep: every batch is a function of (seed, step), and so is every dropout mask.
 
 >>> import tempfile
 >>> config = TransformerConfig(vocab_size=2, context_length=4, width=8, num_heads=2, mlp_width=8)

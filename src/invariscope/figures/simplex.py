@@ -81,9 +81,9 @@ def draw_simplex(numbers: Simplex, *, name: str = "simplex") -> Figure:
     panels = Panels(titles=titles, columns=2, height_pixels=380, narrow_height_pixels=300, row_gap_pixels=60)
     hidden = {"visible": False, "showgrid": False, "zeroline": False}
     layout = panels.layout(
-        x=hidden | {"range": [-0.08, 1.08], "constrain": "domain"},
+        x=hidden | {"range": [-0.17, 1.17], "constrain": "domain"},
         y=[
-            hidden | {"range": [-0.1, 0.98], "scaleanchor": panels.axes(index)["xaxis"], "constrain": "domain"}
+            hidden | {"range": [-0.17, 1.05], "scaleanchor": panels.axes(index)["xaxis"], "constrain": "domain"}
             for index in range(len(titles))
         ],
     )

@@ -140,7 +140,7 @@ def measure_paper_spectrum(findings: Findings, *, pair: bool) -> Measured:
         num=len(found),
         seeds=_paper_seeds(findings),
         controls=controls,
-        note="this chain mostly stays where it is: an untrained model's core has its spectrum nearly right",
+        note="a chain that mostly stays where it is: read the controls before the number",
     )
 
 

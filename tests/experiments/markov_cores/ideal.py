@@ -228,6 +228,8 @@ def paper(seed: int, **changes) -> PaperFindings:
         "untrained_eigenvalues": ((0.7, 0.2), (0.7, -0.2), (0.4, 0.0)),
         "untrained_pair_error": 0.07,
         "untrained_real_error": 0.1,
+        "random_pair_error": 0.3,
+        "random_real_error": 0.2,
         "pca_pair_error": 0.002,
     }
     return PaperFindings(**(fields | changes))

@@ -213,6 +213,12 @@ def test_the_paper_s_setting_stands_alone_and_each_of_its_marks_can_fail():
     assert in_paper(cca=ideal.similarity(0.99, 0.95, 0.89))["paper-cca"] == "not reproduced"
 
 
+def test_a_spectrum_that_comes_for_free_in_the_paper_s_setting_is_a_caveat():
+    assert in_paper(untrained_real_error=0.02)["paper-spectrum-real"] == "reproduced with caveat"
+    assert in_paper(random_pair_error=0.005)["paper-spectrum-pair"] == "reproduced with caveat"
+    assert in_paper(untrained_real_error=0.031)["paper-spectrum-real"] == "reproduced"
+
+
 def test_what_four_outputs_force_is_set_apart_in_the_paper_s_setting():
     claims = make_claims(Findings(paper=(ideal.paper(0),), paper_pairs=(ideal.paper_pair(),)), preset="paper")
     assert {claim.id for claim in claims if claim.by_construction} == {"markov-cores/paper-rank", "markov-cores/paper-keep"}

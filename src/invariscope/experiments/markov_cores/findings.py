@@ -284,7 +284,8 @@ class PaperFindings:
         eigenvalues, intervals: of the operator, as in :class:`SpectrumFindings`.
         pair_error, real_error: distance to the complex pair and to the real eigenvalue.
         untrained_eigenvalues, untrained_pair_error, untrained_real_error: the same of the twin.
-        pca_pair_error: of the principal components.
+        random_pair_error, random_real_error: of a random subspace of the trained model. pca_pair_error: of its principal
+            components.
     """
 
     seed: int
@@ -299,6 +300,8 @@ class PaperFindings:
     untrained_eigenvalues: tuple[Eigenvalue, ...]
     untrained_pair_error: float
     untrained_real_error: float
+    random_pair_error: float
+    random_real_error: float
     pca_pair_error: float
 
 

@@ -126,11 +126,14 @@ def measure_paper_keep(findings: Findings) -> Measured:
 
 
 def measure_paper_spectrum(findings: Findings, *, pair: bool) -> Measured:
-    """Largest error of the complex pair, or of the real eigenvalue, beside what the untrained twin has for nothing."""
-    found = findings.paper
-    worst = largest([one.pair_error if pair else one.real_error for one in found])
-    untrained = [one.untrained_pair_error if pair else one.untrained_real_error for one in found]
-    controls = [over("untrained", untrained, min)]
+    """Largest error of the complex pair, or of the real eigenvalue; an untrained and a random core must err three times as much."""
+    found, which = findings.paper, "pair" if pair else "real"
+    worst = largest([getattr(one, f"{which}_error") for one in found])
+    three_times = Mark(kind="at_least", target=3 * worst.value)
+    controls = [
+        over(name, [getattr(one, f"{kind}_{which}_error") for one in found], min, three_times)
+        for name, kind in (("untrained", "untrained"), ("random subspace", "random"))
+    ]
     if pair:
         controls.append(over("PCA", [one.pca_pair_error for one in found], min))
     return Measured(

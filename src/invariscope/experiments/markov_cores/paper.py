@@ -72,9 +72,14 @@ class PaperSubject:
         """On the activation side, as the paper takes it."""
         return self.moments.core(RANK, "activation")
 
-    def operator(self, core: Core) -> Operator:
-        """Least squares on successive coordinates."""
-        transitions = self.batches(self.study.operator_sequences, "transitions", "heldout")
+    def control(self, name: str) -> Core:
+        """One control of equal rank."""
+        [drawn] = self.moments.controls(RANK, (name,), num_random=1, generator=self.generator(name))[name]
+        return drawn
+
+    def operator(self, core: Core, num_sequences: int) -> Operator:
+        """Least squares on successive coordinates of held-out sequences."""
+        transitions = self.batches(num_sequences, "transitions", "heldout")
         found = identify_operator(
             core, self.model, self.study.paper_task(), transitions, generator=self.generator("operator"), num_shuffles=0
         )
@@ -108,8 +113,9 @@ def paper_job(*, config: dict[str, Any], folder: str, seed: int) -> Any:
         ),
         generator=subject.generator("effects"),
     )
-    trained = subject.operator(subject.core)
-    [pca] = subject.moments.controls(RANK, ("pca",), generator=subject.generator("pca"))["pca"]
+    trained = subject.operator(subject.core, study.operator_sequences)
+    fresh = twin.operator(twin.core, study.control_sequences)
+    pca, random = (subject.operator(subject.control(name), study.control_sequences) for name in ("pca", "random"))
     return to_json_record(
         PaperFindings(
             seed=seed,
@@ -121,10 +127,12 @@ def paper_job(*, config: dict[str, Any], folder: str, seed: int) -> Any:
             intervals=trained.interval,
             pair_error=_error(trained, study, pair=True),
             real_error=_error(trained, study, pair=False),
-            untrained_eigenvalues=_pairs(untrained_operator := twin.operator(twin.core)),
-            untrained_pair_error=_error(untrained_operator, study, pair=True).value,
-            untrained_real_error=_error(untrained_operator, study, pair=False).value,
-            pca_pair_error=_error(subject.operator(pca), study, pair=True).value,
+            untrained_eigenvalues=_pairs(fresh),
+            untrained_pair_error=_error(fresh, study, pair=True).value,
+            untrained_real_error=_error(fresh, study, pair=False).value,
+            random_pair_error=_error(random, study, pair=True).value,
+            random_real_error=_error(random, study, pair=False).value,
+            pca_pair_error=_error(pca, study, pair=True).value,
         )
     )
 

@@ -269,7 +269,7 @@ STATEMENTS = (
             ),
             (
                 "paper-spectrum-pair",
-                "The operator in the core has the chain's complex pair .75 +- .25i",
+                "The operator in the core has the chain's complex pair .75 ± .25i",
                 lambda findings: measure_paper_spectrum(findings, pair=True),
                 "distance",
                 "paper_spectrum",

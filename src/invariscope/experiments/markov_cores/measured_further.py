@@ -126,7 +126,7 @@ def measure_paper_keep(findings: Findings) -> Measured:
 
 
 def measure_paper_spectrum(findings: Findings, *, pair: bool) -> Measured:
-    """Largest error of the complex pair, or of the real eigenvalue; an untrained and a random core must err three times as much."""
+    """Largest error of the complex pair, or of the real eigenvalue; untrained and random cores must err three times as much."""
     found, which = findings.paper, "pair" if pair else "real"
     worst = largest([getattr(one, f"{which}_error") for one in found])
     three_times = Mark(kind="at_least", target=3 * worst.value)

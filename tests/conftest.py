@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +18,11 @@ settings.load_profile("invariscope")
 
 # Two workers share two cores, and sums do not depend on how many threads there are.
 torch.set_num_threads(1)
+
+# A shell starts what it puts in the background with interrupts ignored, and every child inherits that: the tests of Ctrl-C would
+# wait in vain for a suite that runs there.
+if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -91,7 +91,9 @@ def test_a_killed_worker_ends_the_command_with_one_line_and_the_same_command_goe
     said, err = process.communicate()
     assert process.returncode == 1, err
     assert said == ""
-    errors = [line for line in err.splitlines() if not line.startswith("training: ")]
+    # loky's resource tracker, a process of its own, sometimes warns after us that a broken pool's semaphores are gone already.
+    errors = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert "Traceback" not in err, err
     assert len(errors) == 1, err
     assert errors[0].startswith("error: a worker process that died (exit codes of the workers: {SIGKILL(-9)")
     assert "with jobs 0, 1 under way; expected workers that live" in errors[0]

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invariscope.batch import Batch, check_batches, check_finite
-from invariscope.errors import NonFiniteError, ReiterableError, ShapeError
+from invariscope.batch import Batch, check_batches, check_finite, text_inputs
+from invariscope.errors import ConfigError, NonFiniteError, ObjectiveError, ReiterableError, ShapeError, UnknownNameError
 
 
 def full_batch() -> Batch:
@@ -23,6 +23,8 @@ def full_batch() -> Batch:
         labels=torch.tensor([0, 1, 0, 1]),
         groups=torch.tensor([5, 5, 6, 6]),
         weights=torch.tensor([0.1, 0.2, 0.3, 0.4]),
+        choices=torch.tensor([[[3, -1], [4, 5]]]).expand(4, 2, 2) + torch.tensor([0, 6, 12, 18])[:, None, None],
+        marked=torch.tensor([[False, True, False], [True, False, False], [False, True, True], [True, False, False]]),
     )
 
 
@@ -63,7 +65,7 @@ def test_taking_twice_is_taking_the_composition(order: list[int]) -> None:
 
 def test_what_is_not_known_stays_unknown() -> None:
     batch = Batch(inputs={"tokens": torch.zeros(3, 2, dtype=torch.long)}).take(torch.tensor([1])).to("cpu")
-    assert all(getattr(batch, name) is None for name in ("targets", "probabilities", "valid", "labels", "groups", "weights"))
+    assert all(getattr(batch, field.name) is None for field in dataclasses.fields(batch) if field.name != "inputs")
 
 
 def test_to_moves_every_tensor() -> None:
@@ -86,6 +88,9 @@ def test_a_batch_is_frozen() -> None:
         ("labels", torch.zeros(5, dtype=torch.long), 1),
         ("groups", torch.zeros(4, 1, dtype=torch.long), 1),
         ("weights", torch.zeros(2), 1),
+        ("choices", torch.zeros(4, 2, dtype=torch.long), 3),
+        ("choices", torch.zeros(3, 2, 1, dtype=torch.long), 3),
+        ("marked", torch.ones(3, 3, dtype=torch.bool), 2),
     ],
 )
 def test_a_part_that_does_not_fit_is_named_with_both_shapes(name: str, value: torch.Tensor, axes: int) -> None:
@@ -99,6 +104,62 @@ def test_a_part_that_does_not_fit_is_named_with_both_shapes(name: str, value: to
 def test_valid_of_another_length_is_refused() -> None:
     with pytest.raises(ShapeError, match=r"valid of shape \[4, 2\].*expected \[4, 3\]; mark every token"):
         dataclasses.replace(full_batch(), valid=torch.ones(4, 2, dtype=torch.bool))
+
+
+def test_marks_of_another_length_are_refused() -> None:
+    with pytest.raises(ShapeError, match=r"marked of shape \[4, 2\].*expected \[4, 3\]; mark tokens of the padded batch"):
+        dataclasses.replace(full_batch(), marked=torch.ones(4, 2, dtype=torch.bool))
+
+
+@pytest.mark.parametrize(
+    ("choices", "given", "do"),
+    [
+        ([[[1.0], [2.0]]] * 4, "Batch choices of shape [4, 2, 1] and type torch.float32", "give the token ids of every class"),
+        ([[[1, 2]]] * 4, "Batch choices of shape [4, 1, 2] and type torch.int64", "give the token ids of every class"),
+        ([[[1], [-2]]] * 4, "Batch choices with the id -2", "check the ids, and pad with -1"),
+        ([[[1], [2]]] * 3 + [[[1], [-1]]], "Batch choices without a token for class 1 of row 3", "give every class an answer"),
+    ],
+)
+def test_choices_that_are_no_token_ids_are_refused(choices: list[object], given: str, do: str) -> None:
+    with pytest.raises(ObjectiveError) as caught:
+        dataclasses.replace(full_batch(), choices=torch.tensor(choices))
+    assert caught.value.given == given
+    assert caught.value.expected
+    assert caught.value.do.startswith(do)
+
+
+@given(st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=6), min_size=1, max_size=5), st.sampled_from(["left", "right"]))
+@settings(deadline=None, derandomize=True)
+def test_padded_rows_come_back_from_their_mask_with_positions_from_zero(rows: list[list[int]], side: str) -> None:
+    inputs = text_inputs(rows, pad_id=7, side=side)  # pyright: ignore[reportArgumentType]  # hypothesis draws a str
+    mask = inputs["attention_mask"].bool()
+    assert [ids[keep].tolist() for ids, keep in zip(inputs["input_ids"], mask, strict=True)] == rows
+    assert [at[keep].tolist() for at, keep in zip(inputs["position_ids"], mask, strict=True)] == [
+        list(range(len(r))) for r in rows
+    ]
+    assert bool((inputs["input_ids"][~mask] == 7).all())
+    assert bool((inputs["position_ids"][~mask] == 0).all())
+    edge = mask[:, -1] if side == "left" else mask[:, 0]
+    assert bool(edge.all())
+    assert torch.equal(Batch(inputs=inputs).valid, mask)
+
+
+@pytest.mark.parametrize(
+    ("rows", "choices", "kind", "message"),
+    [
+        ([], {}, ShapeError, "no rows of tokens; expected rows of at least one token; leave empty prompts out"),
+        ([[1], []], {}, ShapeError, "row 1 without tokens; expected rows of at least one token; leave empty prompts out"),
+        ([[1]], {"pad_id": -1}, ConfigError, "a padding id -1; expected a token id, 0 or more; leave it at 0"),
+        ([[1]], {"pad_id": None}, ConfigError, "a padding id None; expected a token id"),
+        ([[1]], {"side": "both"}, UnknownNameError, "unknown padding side 'both'"),
+    ],
+)
+def test_rows_that_make_no_inputs_are_refused(
+    rows: list[list[int]], choices: dict[str, object], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind) as caught:
+        text_inputs(rows, **choices)  # pyright: ignore[reportArgumentType]  # that is the test
+    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize(

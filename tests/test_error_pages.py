@@ -18,7 +18,7 @@ from invariscope.parallel import map_jobs
 from invariscope.positions import select_positions
 from invariscope.sites import edit_site, margin, read_sites, resolve_site
 from invariscope.storage import RunFolder, save_tensors
-from invariscope.tasks import MarkovChain
+from invariscope.tasks import MarkovChain, Pair
 from invariscope.training.checkpoints import load_model, load_weights
 
 PAGES = Path(__file__).parents[1] / "docs" / "errors"
@@ -83,6 +83,10 @@ def objective() -> None:
     margin(positive=[3, 5], negative=[5])
 
 
+def pairs() -> None:
+    Pair(prompt="The old key", answers="is", foils="is", line=2)
+
+
 def rank() -> None:
     z = torch.randn(256, 2, generator=torch.Generator().manual_seed(0))
     fit_cca(torch.cat([z, z[:, :1]], dim=1), z)
@@ -141,6 +145,7 @@ PROVOCATIONS: dict[str, Callable[[], None]] = {
     "NonFiniteError": non_finite,
     "NotEnumerableError": not_enumerable,
     "ObjectiveError": objective,
+    "PairsError": pairs,
     "PositionError": position,
     "RankError": rank,
     "ReiterableError": reiterable,

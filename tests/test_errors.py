@@ -30,6 +30,7 @@ BUILT_IN = {
     "NonFiniteError": ValueError,
     "NotEnumerableError": ValueError,
     "ObjectiveError": ValueError,
+    "PairsError": ValueError,
     "PositionError": ValueError,
     "RankError": ValueError,
     "ReiterableError": TypeError,

@@ -19,8 +19,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "invariscope" / "__init__.py"
 PROMISED = """
     Batch Moments Core collect_moments extract_core validate_core Effects identify_operator fit_operator compare_coordinates
     projector_overlap transplant load_core rank_curve core_coordinates weight_cosine read_sites edit_site logits margin
-    cross_entropy accuracy auc by_energy by_gap by_sufficiency Transformer TransformerConfig untrained train TrainConfig load_run
-    Run follow_core CoreSeries tasks Estimate Similarity InvariscopeError QRFactor
+    choices read_pairs cross_entropy accuracy auc by_energy by_gap by_sufficiency Transformer TransformerConfig untrained train
+    TrainConfig load_run Run follow_core CoreSeries tasks Estimate Similarity InvariscopeError QRFactor
 """
 
 

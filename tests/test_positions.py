@@ -12,7 +12,7 @@ from torch import Tensor
 
 from invariscope.batch import Batch
 from invariscope.errors import PositionError, ShapeError
-from invariscope.positions import Positions, Rows, describe_positions, parse_positions, rows_of, select_positions
+from invariscope.positions import Positions, Rows, describe_positions, parse_positions, positions_of, rows_of, select_positions
 
 # Rows of 2, 4 and 3 real tokens, padded in front, at the end, and (a gap) on both sides.
 VALID = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1], [1, 1, 1, 0]], dtype=torch.bool)
@@ -88,6 +88,7 @@ def test_left_and_right_padding_select_what_python_selects(lengths: list[int], p
         (2, "position 2 in row 0, which has 2 real tokens", "choose a smaller index"),
         (-3, "position -3 in row 0, which has 2 real tokens", "choose a smaller index"),
         ("lst", "positions 'lst'", "count from the first"),
+        ("marked", "positions 'marked' without a batch that marks them", "pass positions_of(batch, 'marked')"),
         (None, "positions of type NoneType", "count from the first"),
         (True, "positions of type bool", "count from the first"),
         (1.0, "positions of type float", "count from the first"),
@@ -123,7 +124,9 @@ def test_a_mask_of_numbers_for_padding_is_refused() -> None:
         select_positions("last", valid=VALID.long())
 
 
-@pytest.mark.parametrize("positions", ["last", "all", 0, -3, slice(None), slice(1, -1), slice(None, None, -2), slice(0, 0)])
+@pytest.mark.parametrize(
+    "positions", ["last", "all", "marked", 0, -3, slice(None), slice(1, -1), slice(None, None, -2), slice(0, 0)]
+)
 def test_a_description_is_json_and_leads_back(positions: Positions) -> None:
     described = describe_positions(positions)
     assert isinstance(described, str | int)
@@ -132,7 +135,7 @@ def test_a_description_is_json_and_leads_back(positions: Positions) -> None:
 
 @pytest.mark.parametrize("described", ["mask[3, 4]", "", "1:2", "1:2:3:4", "a::", "--1::", "-::", "1:2:-", "²::", "Last"])
 def test_what_describes_no_positions_is_refused(described: str) -> None:
-    with pytest.raises(PositionError, match=r"expected 'last', 'all', an int or a slice; pass positions="):
+    with pytest.raises(PositionError, match=r"expected 'last', 'all', 'marked', an int or a slice; pass positions="):
         parse_positions(described)
 
 
@@ -220,5 +223,56 @@ def test_concatenated_rows_keep_only_what_every_part_knows() -> None:
     assert joined.targets is None
     assert Rows.concatenate(parts[:1]).targets.tolist() == [7, 8, 9]
     assert {field.name for field in dataclasses.fields(Rows)} == {
-        *("b", "t", "targets", "probabilities", "labels", "groups", "weights")
+        *("b", "t", "targets", "probabilities", "labels", "groups", "weights", "choices")
     }
+
+
+def test_choices_are_those_of_the_sequence_and_padded_when_joined() -> None:
+    wide, narrow = torch.arange(12).reshape(3, 2, 2), torch.arange(6).reshape(3, 2, 1) + 20
+    rows = rows_of(batch(choices=wide), select_positions(slice(0, 2), valid=VALID))
+    assert torch.equal(rows.choices, wide.repeat_interleave(2, 0))
+    joined = Rows.concatenate([rows_of(batch(choices=c), select_positions("last", valid=VALID)) for c in (wide, narrow)])
+    assert joined.choices.shape == (6, 2, 2)
+    assert torch.equal(joined.choices[:3], wide)
+    assert torch.equal(joined.choices[3:, :, :1], narrow)
+    assert bool((joined.choices[3:, :, 1] == -1).all())
+
+
+def test_rows_that_choose_between_different_numbers_of_classes_do_not_join() -> None:
+    index = select_positions("last", valid=VALID)
+    parts = [rows_of(batch(choices=torch.zeros(3, num, 1, dtype=torch.long)), index) for num in (3, 2)]
+    with pytest.raises(ShapeError, match=r"between 2 and between 3 classes; expected one number of classes; give batches of one"):
+        Rows.concatenate(parts)
+
+
+# --- the batch's own marks
+
+
+def test_marked_positions_are_the_mask_of_the_batch_and_others_are_untouched() -> None:
+    marked = torch.tensor([[0, 0, 1, 0], [0, 1, 0, 0], [1, 0, 0, 0]], dtype=torch.bool)
+    found = positions_of(batch(marked=marked), "marked")
+    assert found is marked
+    assert select_positions(found, valid=VALID).tolist() == [[0, 2], [1, 1], [2, 0]]
+    for positions in ("last", "all", 2, slice(1, None), VALID):
+        assert positions_of(batch(marked=marked), positions) is positions
+    with pytest.raises(PositionError, match="selects padding"):
+        select_positions(positions_of(batch(marked=torch.ones(3, 4, dtype=torch.bool)), "marked"), valid=VALID)
+
+
+@pytest.mark.parametrize(
+    ("marked", "given", "do"),
+    [
+        (None, "positions 'marked' on a batch that marks no token", "give batches with marked="),
+        (
+            torch.tensor([[1], [0], [1]]).bool().expand(3, 4),
+            "positions 'marked' on a batch that marks no token in row 1",
+            "mark a",
+        ),
+    ],
+)
+def test_marked_positions_of_a_batch_without_marks_are_refused(marked: Tensor | None, given: str, do: str) -> None:
+    with pytest.raises(PositionError) as caught:
+        positions_of(dataclasses.replace(batch(), marked=marked), "marked")
+    assert caught.value.given == given
+    assert caught.value.expected
+    assert caught.value.do.startswith(do)

@@ -65,7 +65,18 @@ if TYPE_CHECKING:
     from invariscope.models import Transformer, TransformerConfig, untrained
     from invariscope.numerics import Operator, QRFactor, fit_operator
     from invariscope.positions import Rows
-    from invariscope.sites import EditReport, Objective, SeenSites, edit_site, list_sites, logits, margin, read_sites
+    from invariscope.sites import (
+        EditReport,
+        Objective,
+        SeenSites,
+        choices,
+        edit_site,
+        list_sites,
+        logits,
+        margin,
+        read_sites,
+    )
+    from invariscope.tasks import read_pairs
     from invariscope.training import Run, TrainConfig, load_run, train
 
     __version__: str
@@ -103,6 +114,7 @@ __all__ = [
     "by_energy",
     "by_gap",
     "by_sufficiency",
+    "choices",
     "collect_moments",
     "compare_coordinates",
     "core_coordinates",
@@ -123,6 +135,7 @@ __all__ = [
     "margin",
     "projector_overlap",
     "rank_curve",
+    "read_pairs",
     "read_sites",
     "tasks",
     "train",
@@ -140,7 +153,8 @@ _HOMES = {
     "models": ("Transformer", "TransformerConfig", "untrained"),
     "numerics": ("Operator", "QRFactor", "fit_operator"),
     "positions": ("Rows",),
-    "sites": ("EditReport", "Objective", "SeenSites", "edit_site", "list_sites", "logits", "margin", "read_sites"),
+    "sites": ("EditReport", "Objective", "SeenSites", "choices", "edit_site", "list_sites", "logits", "margin", "read_sites"),
+    "tasks": ("read_pairs",),
     "training": ("Run", "TrainConfig", "load_run", "train"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -28,6 +28,7 @@ __all__ = [
     "NonFiniteError",
     "NotEnumerableError",
     "ObjectiveError",
+    "PairsError",
     "PositionError",
     "RankError",
     "ReiterableError",
@@ -92,6 +93,10 @@ class CompiledModelError(InvariscopeError, ValueError):
 
 class ObjectiveError(InvariscopeError, ValueError):
     """An objective or a metric that does not fit the model's output or the batch."""
+
+
+class PairsError(InvariscopeError, ValueError):
+    """Prompts, answers and foils that make no choice, or that a tokeniser cannot tell apart."""
 
 
 class RankError(InvariscopeError, ValueError):

@@ -1,7 +1,8 @@
 """Which tokens of a sequence a site is read, edited or scored at.
 
 Positions are **unpadded** coordinates: 0 is the first real token of a row, ``last`` its last real token, so left and right
-padding select the same tokens. Rows come out flattened in (row, token) order.
+padding select the same tokens. Rows come out flattened in (row, token) order. ``marked`` are the tokens that the batch itself
+marks, a different one in every row: :func:`positions_of` turns it into that mask.
 
 >>> valid = torch.tensor([[False, True, True], [True, True, True]])
 >>> select_positions("last", valid=valid).tolist(), select_positions(0, valid=valid).tolist()
@@ -21,9 +22,9 @@ from torch import Tensor
 from invariscope.batch import Batch
 from invariscope.errors import PositionError, ShapeError
 
-__all__ = ["Positions", "Rows", "describe_positions", "parse_positions", "rows_of", "select_positions"]
+__all__ = ["Positions", "Rows", "describe_positions", "parse_positions", "positions_of", "rows_of", "select_positions"]
 
-Positions: TypeAlias = "Literal['last', 'all'] | int | slice | Bool[Tensor, 'B T']"
+Positions: TypeAlias = "Literal['last', 'all', 'marked'] | int | slice | Bool[Tensor, 'B T']"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,6 +38,7 @@ class Rows:
         probabilities: the exact law of the output, [n, V].
         labels, groups: those of the sequence, [n]; groups are the sequences themselves where the batch has none.
         weights: weight of the row, [n]; None means that all weigh the same.
+        choices: token ids of the answer classes of the row's sequence, [n, C, A], padded by -1.
     """
 
     b: Int[Tensor, "n"]
@@ -46,6 +48,7 @@ class Rows:
     labels: Int[Tensor, "n"] | None = None
     groups: Int[Tensor, "n"]
     weights: Float[Tensor, "n"] | None = None
+    choices: Int[Tensor, "n C A"] | None = None
 
     @property
     def num(self) -> int:
@@ -54,14 +57,34 @@ class Rows:
 
     @staticmethod
     def concatenate(parts: list[Rows]) -> Rows:
-        """All rows of ``parts``, one after the other; an optional field survives only where every part has it."""
+        """All rows of ``parts``, one after the other; an optional field survives only where every part has it.
+
+        ``choices`` with fewer alternatives than others are padded by -1.
+
+        Raises:
+            ShapeError: for ``choices`` of different numbers of classes.
+        """
 
         def join(name: str) -> Tensor | None:
             values = [getattr(part, name) for part in parts]
-            return None if any(value is None for value in values) else torch.cat(values)
+            if any(value is None for value in values):
+                return None
+            return torch.cat(_padded_choices(values) if name == "choices" else values)
 
-        fields = ("b", "t", "targets", "probabilities", "labels", "groups", "weights")
+        fields = ("b", "t", "targets", "probabilities", "labels", "groups", "weights", "choices")
         return Rows(**{name: join(name) for name in fields})  # pyright: ignore[reportArgumentType]
+
+
+def _padded_choices(parts: list[Tensor]) -> list[Tensor]:
+    classes = sorted({part.shape[1] for part in parts})
+    if len(classes) > 1:
+        raise ShapeError(
+            f"rows with choices between {' and between '.join(map(str, classes))} classes",
+            expected="one number of classes",
+            do="give batches of one set of pairs",
+        )
+    width = max(part.shape[2] for part in parts)
+    return [torch.nn.functional.pad(part, (0, width - part.shape[2]), value=-1) for part in parts]
 
 
 def describe_positions(positions: Positions) -> str | int:
@@ -84,15 +107,43 @@ def parse_positions(described: str | int) -> Positions:
     """
     if isinstance(described, int):
         return described
-    if described in ("last", "all"):
-        return "last" if described == "last" else "all"
+    if described == "last" or described == "all" or described == "marked":
+        return described
     if not re.fullmatch(r"(-?[0-9]+)?(:(-?[0-9]+)?){2}", described):
         raise PositionError(
             f"the positions {described!r} of a core",
-            expected="'last', 'all', an int or a slice",
+            expected="'last', 'all', 'marked', an int or a slice",
             do="pass positions=, since a mask belongs to one batch",
         )
     return slice(*(int(part) if part else None for part in described.split(":")))
+
+
+def positions_of(batch: Batch, positions: Positions) -> Positions:
+    """``positions`` on ``batch``: its own mask where they are ``marked``, else as they are.
+
+    Raises:
+        PositionError: where the batch marks no token, or none in some row.
+
+    >>> batch = Batch(inputs={"tokens": torch.tensor([[5, 6]])}, marked=torch.tensor([[True, False]]))
+    >>> positions_of(batch, "marked").tolist(), positions_of(batch, "last")
+    ([[True, False]], 'last')
+    """
+    if not isinstance(positions, str) or positions != "marked":
+        return positions
+    if batch.marked is None:
+        raise PositionError(
+            "positions 'marked' on a batch that marks no token",
+            expected="Batch.marked, a Boolean mask [B, T]",
+            do="give batches with marked=, as EncodedPairs.batches does, or other positions",
+        )
+    without = (~batch.marked.any(1)).nonzero()
+    if len(without):
+        raise PositionError(
+            f"positions 'marked' on a batch that marks no token in row {int(without[0])}",
+            expected="at least one marked token in every row",
+            do="mark a token in every row, or leave the row out",
+        )
+    return batch.marked
 
 
 def select_positions(
@@ -106,7 +157,7 @@ def select_positions(
 
     Args:
         positions: ``last``, ``all``, an int or a slice in unpadded coordinates (negative ones count from the last real token),
-            or a Boolean mask of the batch's own padded shape.
+            or a Boolean mask of the batch's own padded shape. ``marked`` is known to a batch only, see :func:`positions_of`.
         valid: True on real tokens, [B, T].
         shape: (B, T), where there is no ``valid``.
         device: of the indices; None: that of ``valid``, else the CPU.
@@ -126,6 +177,12 @@ def select_positions(
             expected="a Boolean tensor, True on real tokens",
             do="pass attention_mask.bool(), or valid != 0",
         )
+    if isinstance(positions, str) and positions == "marked":
+        raise PositionError(
+            "positions 'marked' without a batch that marks them",
+            expected="the mask of one batch",
+            do="pass positions_of(batch, 'marked')",
+        )
     valid = valid.to(device)
     lengths = valid.sum(1)
     ordinal = valid.long().cumsum(1) - 1  # unpadded coordinate of each real token
@@ -140,7 +197,7 @@ def select_positions(
     else:
         raise PositionError(
             f"positions {positions!r}" if isinstance(positions, str) else f"positions of type {type(positions).__name__}",
-            expected="'last', 'all', an int, a slice or a Boolean mask",
+            expected="'last', 'all', 'marked', an int, a slice or a Boolean mask",
             do="count from the first real token with 0, 1, ... or from the last with -1, -2, ...",
         )
     index = chosen.nonzero()
@@ -249,4 +306,5 @@ def rows_of(batch: Batch, index: Int[Tensor, "n 2"], *, first_row: int = 0) -> R
         labels=None if batch.labels is None else batch.labels[b],
         groups=groups,
         weights=None if batch.weights is None else batch.weights[b] / counts[b],
+        choices=None if batch.choices is None else batch.choices[b],
     )

@@ -30,6 +30,7 @@ OPTIONS_OF_MARKOV_CORES = " ".join(
         "--hidden.chains --hidden.seeds --hidden.num-layers --hidden.width --hidden.num-heads",
         "--paper.seeds --paper.sequence-length --paper.dropout",
         "--extract-sequences --evaluate-sequences --operator-sequences --control-sequences --num-random",
+        "--follow-every --follow-sequences --das-steps --probe-tokens",
     ]
 )
 

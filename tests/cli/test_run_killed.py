@@ -29,6 +29,8 @@ extract_sequences = 32
 evaluate_sequences = 32
 operator_sequences = 64
 num_random = 1
+das_steps = 2
+probe_tokens = 256
 
 [train]
 steps = 12

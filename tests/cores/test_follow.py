@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from invariscope.cores import collect_moments, identify_operator, projector_overlap, rank_curve
-from invariscope.cores.follow import CoreSeries, find_checkpoints, follow_core
+from invariscope.cores import CoreSeries, collect_moments, core_coordinates, identify_operator, projector_overlap, rank_curve
+from invariscope.cores.follow import find_checkpoints, follow_core
 from invariscope.errors import CheckpointError, ConfigError, ForeignFileError, RankError, UnknownNameError
 from invariscope.models import TransformerConfig
 from invariscope.tasks import MarkovChain, SampledBatches, derive_seed
-from invariscope.training import Run, TrainConfig, load_model, train
+from invariscope.training import Run, TrainConfig, initial_model, load_model, train
 
 SITE = "blocks.0.resid_mid"
 
@@ -133,22 +133,6 @@ def test_the_table_has_a_line_a_checkpoint(series: CoreSeries) -> None:
     assert lines[-1].split()[2:4] == ["3", str(series.checkpoints[-1].necessary)]
 
 
-def test_a_saved_series_comes_back_equal(series: CoreSeries, tmp_path: Path) -> None:
-    path = tmp_path / "series.json"
-    series.save(path)
-    assert CoreSeries.load(path) == series
-
-
-@pytest.mark.parametrize(
-    "text", ["{}", "[]", '{"kind": "core series", "schema_version": 1, "series": {"rank": "x"}}', "not json", '{"kind": "core"']
-)
-def test_a_foreign_series_is_named(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "series.json"
-    path.write_text(text)
-    with pytest.raises(ForeignFileError, match=r"series\.json.*; expected .*; (follow the core again|restore)"):
-        CoreSeries.load(path)
-
-
 def test_a_run_in_memory_has_no_checkpoints(chain: MarkovChain, run: Run) -> None:
     lost = Run(seed=3, model=run.model, metrics=(), folder=None)
     with pytest.raises(ConfigError, match="seed 3, which was trained in memory; expected a run whose checkpoints are on disk"):
@@ -199,3 +183,42 @@ def test_following_moves_no_global_random_state(chain: MarkovChain, run: Run) ->
     before = torch.get_rng_state()
     follow_core(run, chain, site=SITE, rank=3, num_sequences=32, operator_sequences=64, num_bootstrap=0, progress=False)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_means_are_those_of_each_token_turned_but_not_stretched(series: CoreSeries, run: Run, chain: MarkovChain) -> None:
+    extraction = drawn(chain, 256, "extraction", "train")
+    tokens = torch.cat([batch.inputs["tokens"] for batch in extraction]).flatten()
+    assert series.tokens == (0, 1, 2, 3)
+    measured = []
+    for _, path in find_checkpoints(run):
+        model = load_model(path)
+        core = collect_moments(model, extraction, sites=[SITE], positions="all")[SITE].core(3, "adjoint")
+        z, _ = core_coordinates(core, model, extraction)
+        measured.append(torch.stack([z[tokens == token].mean(0) for token in range(4)]))
+    first, last = (torch.tensor(found.means, dtype=torch.float64) for found in series.checkpoints)
+    torch.testing.assert_close(last, measured[1])
+    # Turning keeps every product of two means, and cannot have made the way to the last core longer.
+    torch.testing.assert_close(first @ first.T, measured[0] @ measured[0].T)
+    assert (first - last).norm() < (measured[0] - last).norm() + 1e-9
+
+
+def test_the_series_may_begin_before_the_first_step(run: Run, chain: MarkovChain) -> None:
+    assert run.folder is not None
+    options = {"site": SITE, "rank": 3, "num_sequences": 64, "operator_sequences": 64, "num_bootstrap": 0, "progress": False}
+    series = follow_core(run, chain, initial=initial_model(run.model.config, 0), **options)
+    assert [found.step for found in series.checkpoints] == [0, 125, 250]
+    # Untrained, it does not know the chain: no causal rank, and a core unlike the last one.
+    assert (series.checkpoints[0].sufficient, series.checkpoints[0].keep_loss) == (None, None)
+    assert series.checkpoints[0].overlap.value < series.checkpoints[1].overlap.value
+    assert series.checkpoints[1:] == follow_core(run, chain, **options).checkpoints
+    foreign = initial_model(TransformerConfig(vocab_size=5, context_length=8, width=16, num_heads=2, mlp_width=32), 0)
+    with pytest.raises(ConfigError, match="the initial model, a model of 5 tokens, 5 outputs and context 8, for the task"):
+        follow_core(run, chain, initial=foreign, **options)
+
+
+def test_some_steps_may_be_chosen_and_the_last_one_always_is(series: CoreSeries, run: Run, chain: MarkovChain) -> None:
+    options = {"site": SITE, "num_sequences": 256, "operator_sequences": 1024, "num_bootstrap": 20, "progress": False}
+    assert follow_core(run, chain, steps=(), **options).checkpoints == series.checkpoints[1:]
+    assert follow_core(run, chain, steps=[250, 125], **options) == series
+    with pytest.raises(CheckpointError, match="no checkpoint of step 7, 9; expected some of 125, 250; name steps that"):
+        follow_core(run, chain, steps=(9, 125, 7), **options)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
-
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
@@ -13,7 +11,7 @@ from cores.hand_made import Through, generator, orthogonal
 from invariscope.batch import Batch
 from invariscope.cores import Baseline, extract_core, linear_probe_core, validate_core
 from invariscope.cores.probe import probe_weights
-from invariscope.errors import ConfigError, ObjectiveError, RankError, TooFewSamplesError, UnknownNameError
+from invariscope.errors import ObjectiveError, RankError, TooFewSamplesError, UnknownNameError
 from invariscope.numerics.subspaces import principal_angles
 
 
@@ -93,22 +91,6 @@ def test_a_probe_is_a_row_of_the_table(trained: Trained):
     assert "probe" in effects.table()
     full, mean = (effects["model", edit, "cross_entropy"].value for edit in ("full", "mean"))
     assert full <= effects["core", "keep", "cross_entropy"].value < effects["probe", "keep", "cross_entropy"].value < mean
-
-
-def test_without_scikit_learn_the_message_names_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    real = builtins.__import__
-
-    def without(name: str, *rest: object, **options: object) -> object:
-        if name.startswith("sklearn"):
-            raise ImportError(name)
-        return real(name, *rest, **options)  # pyright: ignore[reportArgumentType]  # passed on as it came
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    model, batches = planted(100)
-    with pytest.raises(ConfigError) as caught:
-        fitted(model, batches)
-    assert caught.value.given == "a linear probe without scikit-learn"
-    assert caught.value.do == "pip install 'invariscope[baselines]'"
 
 
 def test_messages():

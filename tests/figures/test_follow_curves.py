@@ -2,6 +2,7 @@
 
 import pytest
 
+from cores.made_up_series import at_step, series
 from invariscope.errors import ShapeError, TooFewSamplesError
 from invariscope.figures import FollowCurve, FollowCurves, draw_follow_curves
 from invariscope.figures.marks import MAX_POINTS
@@ -85,3 +86,43 @@ def test_nothing_and_uneven_lengths_are_refused():
         draw_follow_curves(FollowCurves(curves=()))
     with pytest.raises(ShapeError, match=r"curve 'seed 0': steps of 3, .*overlap of 2.*; expected equal lengths"):
         draw_follow_curves(FollowCurves(curves=(curve(overlap=(0.2, 0.9)),)))
+
+
+def test_the_cursor_stands_at_the_last_step_and_a_slider_moves_it_through_every_panel():
+    figure = draw_follow_curves(FollowCurves(curves=(curve(), curve("seed 1", steps=(100, 250, 300))), cursor=True, where="here"))
+    assert [frame.label for frame in figure.frames] == ["step 100", "step 200", "step 250", "step 300"]
+    assert figure.frames[2].traces == {index: {"x": [250, 250]} for index in range(8, 12)}
+    cursors = figure.plot["data"][8:]
+    assert [trace["yaxis"] for trace in cursors] == ["y", "y2", "y3", "y4"]
+    assert all(trace["x"] == [300, 300] for trace in cursors)
+    assert figure.title.endswith("(here)")
+    assert "The slider moves the upright line" in figure.caption
+
+
+def test_with_a_cursor_axes_stand_still_and_hold_every_number():
+    figure = draw_follow_curves(FollowCurves(curves=(curve(),), cursor=True, expected_rank=6, spectrum_mark=0.001))
+    layout = figure.plot["layout"]
+    assert layout["xaxis4"]["range"] == [-9, 309]
+    assert layout["yaxis"]["range"] == layout["yaxis2"]["range"] == [0, 7]
+    assert layout["yaxis3"]["range"] == [0, 1.05]
+    low, high = layout["yaxis4"]["range"]
+    assert 10**low < 0.001
+    assert 10**high > 0.6
+    assert figure.plot["data"][-1]["y"] == pytest.approx([10**low, 10**high])
+    assert "range" not in draw_follow_curves(FollowCurves(curves=(curve(),))).plot["layout"]["xaxis"]
+
+
+def test_with_a_cursor_and_no_spectrum_there_is_still_a_panel():
+    gone = dict.fromkeys(("spectrum_error", "spectrum_low", "spectrum_high"), (None,) * 3)
+    figure = draw_follow_curves(FollowCurves(curves=(curve(**gone),), cursor=True))
+    assert figure.plot["layout"]["yaxis4"]["range"] == [-1.1, 0.1]
+
+
+def test_a_series_becomes_a_curve():
+    found = FollowCurve.from_series(series(), name="seed 7", role="control")
+    assert (found.name, found.role, found.steps) == ("seed 7", "control", (0, 50))
+    assert (found.sufficient, found.necessary, found.energy) == ((None, 3), (None, 2), (5, 5))
+    assert found.overlap == (0.2, 0.9)
+    assert (found.spectrum_error, found.spectrum_low, found.spectrum_high) == ((0.1, 0.1), (0.08, 0.08), (0.15, 0.15))
+    without = series(checkpoints=(at_step(0, spectrum_error=None),))
+    assert FollowCurve.from_series(without, name="seed 7").spectrum_error == (None,)

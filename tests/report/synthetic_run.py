@@ -1,14 +1,19 @@
 """A run folder as ``invariscope run`` would leave it, with made-up numbers: every verdict, every kind of figure."""
 
 import dataclasses
+from math import cos, pi, sin
 from pathlib import Path
 
 from invariscope.figures import (
     Ablation,
     AblationBars,
     Box,
+    CoreMoment,
+    CoreOverTraining,
     Eigenvalues,
-    RankCurve,
+    FollowCurve,
+    FollowCurves,
+    RankCurves,
     RankSeries,
     SimilarityBar,
     SimilarityBars,
@@ -16,7 +21,9 @@ from invariscope.figures import (
     TrainingCurve,
     TrainingCurves,
     draw_ablation_bars,
+    draw_core_over_training,
     draw_eigenvalues,
+    draw_follow_curves,
     draw_rank_curve,
     draw_similarity_bars,
     draw_training_curves,
@@ -47,7 +54,7 @@ def rank_curve():
                     singular_values=tuple(value / factor if i else 1.0 for i, value in enumerate(singular)),
                 )
             )
-    return draw_rank_curve(RankCurve(series=tuple(series), where="blocks.0.resid_mid, oblique"))
+    return draw_rank_curve(RankCurves(series=tuple(series), where="blocks.0.resid_mid, oblique"))
 
 
 def ablation_bars():
@@ -125,6 +132,45 @@ def training_curves():
             excess = tuple(0.45 * 0.5 ** (step / (42 + 4 * seed)) + 0.0004 * (1 + 0.3 * seed) for step in steps)
             curves.append(TrainingCurve(panel=arm, name=f"seed {seed}", steps=steps, excess=excess))
     return draw_training_curves(TrainingCurves(curves=tuple(curves), mark=0.003))
+
+
+STEPS = (0, 10, 20, 40, 80, 160, 400)
+
+
+def core_planes():
+    """Twelve states on a circle that grows, and eigenvalues that grow towards the truth."""
+    truth = (0.34 + 0j, -0.24 + 0.46j, -0.24 - 0.46j)
+    moments = []
+    for step in STEPS:
+        share = 0.2 + 0.8 * step / (step + 20)
+        states = tuple((share * cos(k * pi / 6), share * sin(k * pi / 6)) for k in range(12))
+        moments.append(CoreMoment(step=step, eigenvalues=tuple(share * value for value in truth), states=states))
+    numbers = CoreOverTraining(
+        moments=tuple(moments),
+        truth=truth,
+        names=tuple(str(k + 1) for k in range(12)),
+        groups=(0, 1, 2, 3) * 3,
+        grouped_by="the state's group",
+        where="spread_12, seed 0",
+    )
+    return draw_core_over_training(numbers)
+
+
+def core_curves():
+    num = len(STEPS)
+    curve = FollowCurve(
+        name="seed 0",
+        steps=STEPS,
+        sufficient=(None, None, *(3,) * (num - 2)),
+        necessary=(None, *(3,) * (num - 1)),
+        energy=tuple(12 - k for k in range(num)),
+        overlap=tuple(1 - 0.8 * 0.3**k for k in range(num)),
+        spectrum_error=tuple(0.4 * 0.5**k for k in range(num)),
+        spectrum_low=tuple(0.3 * 0.5**k for k in range(num)),
+        spectrum_high=tuple(0.5 * 0.5**k for k in range(num)),
+    )
+    numbers = FollowCurves(curves=(curve,), overlap_chance=0.047, expected_rank=3, spectrum_mark=0.03, cursor=True)
+    return draw_follow_curves(numbers, name="core_curves")
 
 
 def figures():

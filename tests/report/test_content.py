@@ -69,7 +69,7 @@ def test_a_row_has_the_numbers_of_its_claim(content):
         ("0.71", "≤ 0.65", False),
     ]
     assert row.basis == "seeds 0, 1, 2"
-    assert content.claims[2].basis == "seeds 0, 1, 2, n = 300\u202f000"
+    assert content.claims[2].basis == "seeds 0, 1, 2, n\u00a0=\u00a0300\u202f000"
     assert content.claims[2].note == "the interval [0.0131, 0.0342] crosses the mark at most 0.03"
     assert content.claims[5].measured == "–"
 

@@ -2,16 +2,17 @@
 
 import base64
 import html
+import json
 import re
 from html.parser import HTMLParser
 
 import pytest
 
 from invariscope.errors import ConfigError
-from invariscope.figures import RankCurve, RankSeries, draw_rank_curve
+from invariscope.figures import RankCurves, RankSeries, draw_rank_curve
 from invariscope.report import build_report, page
 from invariscope.storage import Claim, Mark
-from report.synthetic_run import LABEL_WITH_MARKUP, claims, rank_curve, training_curves, write_run
+from report.synthetic_run import LABEL_WITH_MARKUP, claims, core_curves, core_planes, rank_curve, training_curves, write_run
 
 
 class Elements(HTMLParser):
@@ -108,6 +109,23 @@ def test_every_figure_has_alt_text_a_caption_a_table_and_its_csv(source, element
     assert base64.b64decode(data).decode() == rank_curve().csv_text()
 
 
+def test_a_moving_figure_has_a_labelled_slider_that_stands_at_its_last_frame(tmp_path):
+    source = build_report(write_run(tmp_path, drawn=[core_planes(), core_curves(), rank_curve()])).read_text()
+    found = Elements(source)
+    sliders = {attrs["id"]: attrs for tag, attrs in found.tags if tag == "input"}
+    assert list(sliders) == ["frames-core_curves", "frames-core_over_training"]
+    slider = sliders["frames-core_over_training"]
+    assert (slider["type"], slider["min"], slider["max"], slider["value"]) == ("range", "0", "6", "6")
+    assert slider["aria-valuetext"] == "step 400"
+    assert [attrs["for"] for tag, attrs in found.tags if tag == "label"] == list(sliders)
+    # Without scripts it could move nothing: the script shows it.
+    assert all("hidden" in attrs for _, attrs in found.tags if attrs.get("class") == "frames")
+    assert "Training step step 400" in found.text
+    plot = json.loads(source.split('id="plot-core_over_training">')[1].split("</script>")[0])
+    assert [frame["label"] for frame in plot["frames"]] == [frame.label for frame in core_planes().frames]
+    assert plot["frames"][-1]["traces"][0] == {"trace": 2, "x": plot["data"][2]["x"], "y": plot["data"][2]["y"]}
+
+
 def test_long_tables_are_cut_and_say_so(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "_MAX_TABLE_ROWS", 10)
     source = build_report(write_run(tmp_path, drawn=[training_curves()])).read_text()
@@ -119,7 +137,7 @@ def test_long_tables_are_cut_and_say_so(tmp_path, monkeypatch):
 def test_text_from_the_folder_never_becomes_markup(tmp_path):
     evil = LABEL_WITH_MARKUP
     series = RankSeries(panel=evil, name=evil, keep_loss=(1.0,), removed=(99.0,), singular_values=(1.0,), rank=1)
-    figure = draw_rank_curve(RankCurve(series=(series,), where=evil))
+    figure = draw_rank_curve(RankCurves(series=(series,), where=evil))
     claim = Claim(
         id=f"a/{evil}",
         statement=evil,

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from invariscope.errors import ObjectiveError, UnknownNameError
-from invariscope.sites import logits, logits_at, margin, output_logits
+from invariscope.positions import Rows
+from invariscope.sites import choices, class_logits, logits, logits_at, margin, output_logits
 from sites.toys import Output, seeded
 
 X = torch.randn(4, 6, generator=seeded(), dtype=torch.float64)
@@ -151,3 +152,84 @@ def test_rows_of_logits_are_those_at_the_indices() -> None:
     assert torch.equal(logits_at(x, every), x.reshape(6, 4))
     by_sequence: Tensor = x[:, 0]
     assert torch.equal(logits_at(by_sequence, index), by_sequence)
+
+
+# --- choices
+
+
+def rows_choosing(ids: list[object] | None) -> Rows:
+    numbers = torch.arange(4)
+    return Rows(b=numbers, t=numbers, groups=numbers, choices=None if ids is None else torch.tensor(ids))
+
+
+TWO = rows_choosing([[[1, -1], [0, 2]], [[3, 4], [5, -1]], [[0, -1], [1, -1]], [[5, 2], [4, 3]]])
+THREE = rows_choosing([[[0], [1], [2]]] * 4)
+
+
+@pytest.mark.parametrize("reduce", ["logsumexp", "sum"])
+def test_two_classes_give_the_margin_of_each_rows_own_tokens(reduce: Any) -> None:
+    objective = choices(reduce)
+    assert (objective.num_outputs, objective.name) == (1, f"choices[{reduce}]")
+    found = objective(X, TWO)
+    fixed = [([0, 2], [1]), ([5], [3, 4]), ([1], [0]), ([4, 3], [5, 2])]
+    each = [margin(positive=up, negative=down, reduce=reduce)(X[i : i + 1]) for i, (up, down) in enumerate(fixed)]
+    torch.testing.assert_close(found, torch.cat(each))
+
+
+def test_more_classes_give_their_logits_about_the_mean() -> None:
+    objective = choices(num_classes=3)
+    assert (objective.num_outputs, objective.name) == (3, "choices[3 classes; logsumexp]")
+    torch.testing.assert_close(objective(X, THREE), X[:, :3] - X[:, :3].mean(1, keepdim=True))
+    torch.testing.assert_close(objective(X + 5, THREE), objective(X, THREE))
+
+
+def test_the_largest_class_logit_is_the_models_choice() -> None:
+    found = class_logits(X, TWO)
+    torch.testing.assert_close(found[0], torch.stack([X[0, 1], X[0, [0, 2]].exp().sum().log()]))
+    assert torch.equal(found.argmax(1) == 1, choices()(X, TWO)[:, 0] > 0)
+
+
+@pytest.mark.parametrize("reduce", ["logsumexp", "sum"])
+def test_padding_of_the_alternatives_gets_no_gradient(reduce: Any) -> None:
+    x = X.clone().requires_grad_()
+    [gradient] = torch.autograd.grad(choices(reduce)(x, TWO).sum(), x)
+    assert bool(gradient.isfinite().all())
+    torch.testing.assert_close(gradient[2], torch.tensor([-1.0, 1, 0, 0, 0, 0], dtype=torch.float64))
+    if reduce == "sum":
+        torch.testing.assert_close(gradient[0], torch.tensor([1.0, -1, 1, 0, 0, 0], dtype=torch.float64))
+
+
+def test_half_precision_stays_what_it_is() -> None:
+    assert choices()(X.bfloat16(), TWO).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("objective", "rows", "given", "do"),
+    [
+        (choices(), rows_choosing(None), "choices on rows that have none", "give batches with choices="),
+        (
+            choices(),
+            rows_choosing([[[0], [6]]] * 4),
+            "choices with the token 6 and 6 logits",
+            "encode the pairs with this model's",
+        ),
+        (choices(), THREE, "an objective for choices between 2 classes on rows with 3", "pass iv.choices(num_classes=3)"),
+    ],
+)
+def test_rows_that_do_not_fit_the_choices_are_refused(objective: choices, rows: Rows, given: str, do: str) -> None:
+    with pytest.raises(ObjectiveError) as caught:
+        objective(X, rows)
+    assert caught.value.given == given
+    assert caught.value.expected
+    assert caught.value.do.startswith(do)
+
+
+@pytest.mark.parametrize("num", [1, 0, True, 2.0])
+def test_choices_between_fewer_than_two_classes_are_refused(num: Any) -> None:
+    with pytest.raises(ObjectiveError, match=r"expected at least 2; pass num_classes=pairs.num_classes"):
+        choices(num_classes=num)
+
+
+def test_an_unknown_reduction_of_choices_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="unknown reduce 'mean'"):
+        choices("mean")  # pyright: ignore[reportArgumentType]  # that is the test

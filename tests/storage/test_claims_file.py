@@ -131,3 +131,13 @@ def test_one_id_twice_and_another_preset_are_refused_before_writing(tmp_path: Pa
     with pytest.raises(ConfigError, match="another preset than 'quick'"):
         written(path, contract_claim(preset="paper"))
     assert not path.exists()
+
+
+def test_a_run_without_claims_may_answer_in_a_sentence(tmp_path: Path):
+    path = tmp_path / "claims.json"
+    write_claims(path, [], experiment="core", preset="", answer="One direction carries it.")
+    found = read_claims(path)
+    assert (found.claims, found.answer) == ((), "One direction carries it.")
+    write_claims(path, [], experiment="core", preset="")
+    assert "answer" not in json.loads(path.read_text("utf-8"))
+    assert read_claims(path).answer == ""

@@ -23,7 +23,7 @@ from invariscope.tasks.task import Task
 from invariscope.training import TrainConfig
 from invariscope.training.checkpoints import save_state
 from invariscope.training.events import read_events
-from invariscope.training.train import evaluate, train_in_folder
+from invariscope.training.train import evaluate, initial_model, train_in_folder
 from training.toy_tasks import CHAIN, POST, SMALL, TINY, FirstPlusLast, Padded, Silent, run_bytes
 
 CONFIG = TrainConfig(steps=23, batch_size=4, warmup_steps=3, eval_every=5, eval_sequences=16, checkpoint_every=7)
@@ -46,6 +46,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("whole")
     go(folder)
     return run_bytes(folder)
+
+
+def test_a_training_begins_with_the_initial_model_of_its_seed(tmp_path: Path):
+    still = dataclasses.replace(CONFIG, steps=2, learning_rate=0.0)
+    first, other = initial_model(TINY, 3), initial_model(TINY, 4)
+    assert not first.training
+    trained = go(tmp_path, config=still).state_dict()
+    assert all(torch.equal(value, trained[name]) for name, value in first.state_dict().items())
+    assert not all(torch.equal(value, trained[name]) for name, value in other.state_dict().items())
 
 
 def test_what_a_training_leaves(whole: dict[str, bytes], tmp_path: Path):

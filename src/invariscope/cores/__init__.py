@@ -4,8 +4,9 @@ from invariscope.cores.baselines import Baseline, distributed_alignment_search
 from invariscope.cores.compare import CoordinateComparison, compare_coordinates, projector_overlap, weight_cosine
 from invariscope.cores.controls import ALL_CONTROLS, CONTROLS, LABEL_CONTROLS
 from invariscope.cores.core import Core, Provenance, load_core
+from invariscope.cores.core_series import CoreAtStep, CoreSeries
 from invariscope.cores.extract import collect_moments, extract_core, rank_curve
-from invariscope.cores.follow import CoreAtStep, CoreSeries, follow_core
+from invariscope.cores.follow import follow_core
 from invariscope.cores.identify import Identification, IdentifiedMap, core_coordinates, identify_operator
 from invariscope.cores.metrics import Metric, accuracy, auc, cross_entropy, divergence
 from invariscope.cores.moments import Moments

@@ -40,7 +40,7 @@ from invariscope.models import fingerprint
 from invariscope.numerics.linalg import no_autocast, positive_qr
 from invariscope.numerics.resampling import estimate_mean
 from invariscope.numerics.subspaces import fix_signs, random_subspace
-from invariscope.positions import Positions, Rows, describe_positions, rows_of, select_positions
+from invariscope.positions import Positions, Rows, describe_positions, positions_of, rows_of, select_positions
 from invariscope.sites import LogitsOf, Objective, edit_site, frozen, logits_at, output_logits, read_sites
 
 __all__ = ["Baseline", "distributed_alignment_search"]
@@ -109,11 +109,11 @@ def distributed_alignment_search(
 
     def change(batch: Batch, basis: Tensor, first_row: int = 0) -> tuple[Tensor, Rows]:
         """How much keeping the span of ``basis`` changes the output of each row."""
-        index = select_positions(outputs_at, valid=batch.valid, shape=(batch.num_rows, batch.length))
+        index = select_positions(positions_of(batch, outputs_at), valid=batch.valid, shape=(batch.num_rows, batch.length))
         rows = rows_of(batch, index, first_row=first_row)
         with torch.no_grad():
             before = logits_at(output_logits(model(**batch.inputs), logits_of), index).double()
-        with edit_site(model, site, lambda x: _keep(x, mean, basis), positions=positions, valid=batch.valid):
+        with edit_site(model, site, lambda x: _keep(x, mean, basis), positions=positions_of(batch, positions), valid=batch.valid):
             after = logits_at(output_logits(model(**batch.inputs), logits_of), index).double()
         if objective is not None:
             return (objective(after, rows) - objective(before, rows)).square().sum(1), rows
@@ -175,7 +175,7 @@ def _mean_activation(
     # Not in inference mode, whose tensors cannot take part in a gradient later.
     with torch.inference_mode(False), torch.no_grad(), frozen(model):
         for batch in check_batches(batches):
-            with read_sites(model, [site], positions=positions, valid=batch.valid) as seen:
+            with read_sites(model, [site], positions=positions_of(batch, positions), valid=batch.valid) as seen:
                 model(**batch.inputs)
             rows = seen[site].double()
             weights = rows_of(batch, seen.index).weights

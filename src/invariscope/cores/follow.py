@@ -3,7 +3,8 @@
 At each checkpoint: how many directions suffice and are necessary, what the energy rules say, how far the core's span overlaps
 that of the *last* checkpoint's core (beside chance, k/D for random spans), what keeping the core alone loses, and how far the
 eigenvalues of the operator in it are from the task's. The rank is chosen once, at the last checkpoint, so that overlaps and
-spectra compare cores of one size. Every checkpoint sees the same sequences: what changes is the model.
+spectra compare cores of one size. Every checkpoint sees the same sequences: what changes is the model. Where the core places each
+token is given as well, turned onto the last checkpoint's core: a core's directions are free up to a rotation.
 
 >>> import tempfile
 >>> from invariscope.models import TransformerConfig
@@ -21,170 +22,36 @@ spectra compare cores of one size. Every checkpoint sees the same sequences: wha
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from invariscope.cores.compare import projector_overlap
 from invariscope.cores.core import Core
+from invariscope.cores.core_series import CoreAtStep, CoreSeries, Eigenvalue
 from invariscope.cores.extract import CURVE_RANKS, collect_moments, extract_core, rank_curve
-from invariscope.cores.identify import identify_operator, leading_spectrum
+from invariscope.cores.identify import core_coordinates, identify_operator, leading_spectrum
 from invariscope.cores.moments import PROJECTIONS, Moments
 from invariscope.cores.ranks import Rank, by_energy, by_sufficiency
-from invariscope.errors import CheckpointError, ConfigError, ForeignFileError, InvariscopeError, unknown_name
-from invariscope.estimate import Estimate, Similarity
+from invariscope.errors import CheckpointError, ConfigError, ForeignFileError, unknown_name
+from invariscope.estimate import Estimate
 from invariscope.models import Transformer
+from invariscope.numerics.procrustes import fit_procrustes
 from invariscope.parallel import track
 from invariscope.positions import Positions, describe_positions
-from invariscope.storage.atomic import read_json, write_json
-from invariscope.storage.records import from_json_record, to_json_record
 from invariscope.tasks import SampledBatches, Task, derive_seed
 from invariscope.training import Run, list_checkpoints, load_model
 
-__all__ = ["CoreAtStep", "CoreSeries", "find_checkpoints", "follow_core"]
+__all__ = ["find_checkpoints", "follow_core"]
 
-KIND, SCHEMA_VERSION = "core series", 1
 TOLERANCE = 0.02
 BATCH = 256
 # Energy shares that the paper and its public code use.
 SHARES = (0.99, 0.999)
-
-Eigenvalue = tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoreAtStep:
-    """What was measured at one checkpoint.
-
-    Args:
-        step: optimiser steps done.
-        cross_entropy: of the unedited model, in nats.
-        sufficient: smallest rank whose keep loses at most the tolerance; None where none of the ranks that were tried does, or
-            the model is not better than chance. necessary: smallest rank whose removal reaches chance, likewise.
-        energy_99, energy_999: ranks by 99 % and 99.9 % of the energy: printed, never judged by.
-        keep_loss: share of what the site carries that keeping the core alone loses, on held-out sequences; None where the
-            model is not better than chance.
-        overlap: of the core's write span with the last checkpoint's, beside chance.
-        eigenvalues: of the operator in the core, as (real, imaginary); empty where the task states no candidate map.
-        spectrum_error: largest distance of those from the task's eigenvalues, with its interval; None where it states none.
-    """
-
-    step: int
-    cross_entropy: float
-    sufficient: int | None
-    necessary: int | None
-    energy_99: int
-    energy_999: int
-    keep_loss: float | None
-    overlap: Similarity
-    eigenvalues: tuple[Eigenvalue, ...]
-    spectrum_error: Estimate | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoreSeries:
-    """A core over the checkpoints of one run.
-
-    Args:
-        task: its name. site, positions: where. projection: of the cores.
-        rank: of every core in the series; rank_rule: how it was chosen, at the last checkpoint.
-        dim: D of the site.
-        tolerance: of the causal ranks.
-        chance: cross-entropy of the best constant answer on the held-out sequences, in nats.
-        map_name: the candidate map whose spectrum is followed; empty where the task states none.
-        coordinates: that it is fitted on, ``core`` or ``law``.
-        expected: the task's eigenvalues that a core of this rank can carry, as (real, imaginary).
-        num_sequences: extracted from, and held out. operator_sequences: behind each spectrum.
-        checkpoints: what was found, by step.
-    """
-
-    task: str
-    site: str
-    positions: str | int
-    projection: str
-    rank: int
-    rank_rule: str
-    dim: int
-    tolerance: float
-    chance: float
-    map_name: str
-    coordinates: str
-    expected: tuple[Eigenvalue, ...]
-    num_sequences: int
-    operator_sequences: int
-    checkpoints: tuple[CoreAtStep, ...]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Headings of :meth:`cells`."""
-        return ("step", "nats", "suffices", "necessary", ".99", ".999", "keep loss", "overlap", "chance", "spectrum error")
-
-    def cells(self) -> list[list[str]]:
-        """The series as text, one list a checkpoint; a dash where there is no value."""
-        return [
-            [
-                str(found.step),
-                f"{found.cross_entropy:.4f}",
-                _count(found.sufficient),
-                _count(found.necessary),
-                str(found.energy_99),
-                str(found.energy_999),
-                "-" if found.keep_loss is None else f"{found.keep_loss:.2%}",
-                f"{found.overlap.value:.3f}",
-                f"{found.overlap.null_mean:.3f}",
-                "-" if found.spectrum_error is None else str(found.spectrum_error),
-            ]
-            for found in self.checkpoints
-        ]
-
-    def summary(self) -> str:
-        """What was followed, in one line."""
-        judged = f", {self.map_name} on {self.coordinates} coordinates" if self.map_name else ""
-        return (
-            f"{self.task} at {self.site}, positions {self.positions}: {self.projection} cores of rank {self.rank} of {self.dim} "
-            f"({self.rank_rule}), tolerance {self.tolerance:g}, chance {self.chance:.4f} nats{judged}"
-        )
-
-    def table(self) -> str:
-        """The series as text: :meth:`summary`, headings, and one line a checkpoint."""
-        lines = [list(self.columns), *self.cells()]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(self.columns))]
-        text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-        return "\n".join([self.summary(), *text])
-
-    def save(self, path: Path | str) -> None:
-        """Write the series as JSON; see :meth:`load`.
-
-        Raises:
-            FolderError: where the disk refuses.
-        """
-        write_json(Path(path), {"kind": KIND, "schema_version": SCHEMA_VERSION, "series": to_json_record(self)})
-
-    @classmethod
-    def load(cls, path: Path | str) -> CoreSeries:
-        """The series that :meth:`save` wrote.
-
-        Raises:
-            ForeignFileError: for a missing, damaged or foreign file.
-        """
-        value = read_json(path)
-        if not isinstance(value, dict) or (value.get("kind"), value.get("schema_version")) != (KIND, SCHEMA_VERSION):
-            raise ForeignFileError(
-                f"{path}, which holds no {KIND} of schema version {SCHEMA_VERSION}",
-                expected="a file that CoreSeries.save wrote",
-                do="follow the core again",
-            )
-        try:
-            return from_json_record(cls, value.get("series"))
-        except InvariscopeError as error:
-            raise ForeignFileError(f"{path}: {error.given}", expected=error.expected, do="follow the core again") from error
-
-
-def _count(rank: int | None) -> str:
-    return "-" if rank is None else str(rank)
 
 
 def find_checkpoints(source: Run | Path | str) -> list[tuple[int, Path]]:
@@ -240,6 +107,8 @@ def follow_core(
     num_sequences: int = 2048,
     operator_sequences: int = 8192,
     num_bootstrap: int = 200,
+    initial: Transformer | None = None,
+    steps: Collection[int] | None = None,
     seed: int = 0,
     progress: bool = True,
 ) -> CoreSeries:
@@ -259,19 +128,27 @@ def follow_core(
         num_sequences: that cores are extracted from, and as many held-out ones that ranks and losses are measured on.
         operator_sequences: behind each spectrum; its sampling error falls like their number^-1/2.
         num_bootstrap: draws behind the intervals of the spectrum's error.
+        initial: the model before its first step (:func:`invariscope.training.initial_model`), which is measured as step 0 unless
+            a checkpoint of that step is there; None: the series begins at the first checkpoint.
+        steps: of the checkpoints to measure; None: of all. The last one always is.
         seed: of the sequences; the same for every checkpoint.
         progress: show a progress bar.
 
     Raises:
         ConfigError: for a run in memory, or a task that does not fit a model (its file is named).
-        CheckpointError: where there is no checkpoint. ForeignFileError: for a damaged or foreign one, named.
+        CheckpointError: where there is no checkpoint, or none of one of ``steps``.
+        ForeignFileError: for a damaged or foreign checkpoint, named.
         UnknownNameError: for an unknown site or projection. RankError: where no rank suffices at the last checkpoint.
     """
     if projection not in PROJECTIONS:
         raise unknown_name("projection", str(projection), PROJECTIONS)
     if coordinates not in ("auto", "core", "law"):
         raise unknown_name("coordinates", str(coordinates), ("auto", "core", "law"))
-    found = find_checkpoints(run_or_folder)
+    found: list[tuple[int, Path | Transformer]] = [*find_checkpoints(run_or_folder)]
+    if steps is not None:
+        found = _chosen(found, steps)
+    if initial is not None and found[0][0] > 0:
+        found.insert(0, (0, initial))
     positions = task.loss_positions if positions is None else positions
     train_pool, heldout_pool = task.pools[0], task.pools[:2][-1]
 
@@ -286,11 +163,12 @@ def follow_core(
     last = extract_core(last_model, extraction, site=site, positions=positions, rank=rule, projection=projection)
     if coordinates == "auto":
         coordinates = "core" if last.rank >= task.num_outputs - 1 else "law"
+    tokens, target = _token_means(last, last_model, extraction)
     checkpoints: list[CoreAtStep] = []
     chance = float("nan")
     with track("following", len(found), unit="checkpoints", show=progress) as advance:
-        for step, path in found:
-            model = last_model if path == found[-1][1] else _load(path, task)
+        for step, source in found:
+            model = last_model if step == found[-1][0] else _load(source, task)
             moments = collect_moments(model, extraction, sites=[site], positions=positions)[site]
             curve = rank_curve(
                 moments, model, heldout, projection=projection, positions=positions, max_rank=max(max_rank, last.rank)
@@ -311,6 +189,7 @@ def follow_core(
                     overlap=projector_overlap(core, last),
                     eigenvalues=eigenvalues,
                     spectrum_error=error,
+                    means=_turned(_token_means(core, model, extraction)[1], target),
                 )
             )
             advance()
@@ -332,11 +211,24 @@ def follow_core(
         num_sequences=num_sequences,
         operator_sequences=operator_sequences,
         checkpoints=tuple(checkpoints),
+        tokens=tokens,
     )
 
 
-def _load(path: Path, task: Task) -> Transformer:
-    model = load_model(path)
+def _chosen(found: list[tuple[int, Path | Transformer]], steps: Collection[int]) -> list[tuple[int, Path | Transformer]]:
+    missing = sorted(set(steps) - {step for step, _ in found})
+    if missing:
+        raise CheckpointError(
+            f"no checkpoint of step {', '.join(map(str, missing[:3]))}{' ...' if len(missing) > 3 else ''}",
+            expected=f"some of {', '.join(str(step) for step, _ in found[:8])}{' ...' if len(found) > 8 else ''}",
+            do="name steps that were saved",
+        )
+    return [(step, source) for step, source in found[:-1] if step in steps] + found[-1:]
+
+
+def _load(source: Path | Transformer, task: Task) -> Transformer:
+    model = load_model(source) if isinstance(source, Path) else source
+    path = source if isinstance(source, Path) else "the initial model"
     shape = model.config
     outputs = shape.num_outputs or shape.vocab_size
     if shape.vocab_size < task.vocab_size or outputs != task.num_outputs or shape.context_length < task.sequence_length:
@@ -364,6 +256,24 @@ def _spectrum(
     ).candidates
     first = next(candidate for candidate in found if candidate.name == task.candidate_maps[0].name)
     return _pairs(first.operator.eigenvalues), first.error
+
+
+def _token_means(core: Core, model: nn.Module, batches: SampledBatches) -> tuple[tuple[int, ...], Float[Tensor, "m k"]]:
+    """The tokens where the site is read, ascending, and the mean core coordinates of each."""
+    z, rows = core_coordinates(core, model, batches)
+    ids = torch.cat([batch.inputs["tokens"] for batch in batches])[rows.b, rows.t]
+    tokens, which = ids.unique(return_inverse=True)
+    if len(tokens) < 2:
+        return (), z.new_zeros(0, core.rank)
+    sums = z.new_zeros(len(tokens), core.rank).index_add_(0, which, z)
+    return tuple(tokens.tolist()), sums / torch.bincount(which)[:, None]
+
+
+def _turned(means: Float[Tensor, "m k"], target: Float[Tensor, "m k"]) -> tuple[tuple[float, ...], ...]:
+    """``means`` turned (and reflected, never stretched) so that they lie as near as can be to ``target``."""
+    if not len(means):
+        return ()
+    return tuple(tuple(row) for row in (means @ fit_procrustes(means, target).rotation).tolist())
 
 
 def _pairs(eigenvalues: torch.Tensor) -> tuple[Eigenvalue, ...]:

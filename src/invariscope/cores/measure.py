@@ -15,7 +15,7 @@ from invariscope.batch import Batch, check_batches
 from invariscope.cores.core import Core
 from invariscope.cores.metrics import Metric
 from invariscope.errors import ConfigError, TooFewSamplesError
-from invariscope.positions import Positions, Rows, parse_positions, rows_of, select_positions
+from invariscope.positions import Positions, Rows, parse_positions, positions_of, rows_of, select_positions
 from invariscope.sites import LogitsOf, edit_site, frozen, logits_at, output_logits, read_sites
 
 __all__ = ["Edit", "measure_edits", "measure_law", "site_rows"]
@@ -54,12 +54,16 @@ def measure_edits(
     first_row = 0
     with torch.no_grad(), frozen(model):
         for batch in check_batches(batches):
-            index = select_positions(outputs_at, valid=batch.valid, shape=(batch.num_rows, batch.length))
+            index = select_positions(positions_of(batch, outputs_at), valid=batch.valid, shape=(batch.num_rows, batch.length))
             rows = rows_of(batch, index, first_row=first_row)
             first_row += batch.num_rows
             parts.append(_on_cpu(rows))
             for key, edit in edits.items():
-                edited = nullcontext() if edit is None else edit_site(model, site, edit, positions=positions, valid=batch.valid)
+                edited = (
+                    nullcontext()
+                    if edit is None
+                    else edit_site(model, site, edit, positions=positions_of(batch, positions), valid=batch.valid)
+                )
                 with edited:
                     logits = logits_at(output_logits(model(**batch.inputs), logits_of), index)
                 for metric in metrics:
@@ -84,7 +88,7 @@ def site_rows(
     values, parts, first_row = [], [], 0
     with torch.no_grad(), frozen(model):
         for batch in check_batches(batches):
-            with read_sites(model, [site], positions=positions, valid=batch.valid) as seen:
+            with read_sites(model, [site], positions=positions_of(batch, positions), valid=batch.valid) as seen:
                 model(**batch.inputs)
             values.append(function(seen[site].double()).cpu())
             parts.append(_on_cpu(rows_of(batch, seen.index, first_row=first_row)))
@@ -99,8 +103,8 @@ def measure_law(core: Core, model: nn.Module, batches: Iterable[Batch]) -> tuple
     laws, parts, first_row = [], [], 0
     with torch.no_grad(), frozen(model):
         for batch in check_batches(batches):
-            index = select_positions(outputs_at, valid=batch.valid, shape=(batch.num_rows, batch.length))
-            with edit_site(model, core.provenance.site, core.keep, positions=positions, valid=batch.valid):
+            index = select_positions(positions_of(batch, outputs_at), valid=batch.valid, shape=(batch.num_rows, batch.length))
+            with edit_site(model, core.provenance.site, core.keep, positions=positions_of(batch, positions), valid=batch.valid):
                 logits = logits_at(output_logits(model(**batch.inputs)), index)
             laws.append(logits.double().softmax(-1).cpu())
             parts.append(_on_cpu(rows_of(batch, index, first_row=first_row)))

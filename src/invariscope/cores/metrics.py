@@ -142,16 +142,17 @@ class auc:  # noqa: N801 (reads as the function that it replaces: iv.auc(margin)
 
     Args:
         margin: an objective with one output.
+        name: as printed; several in one table need names of their own.
     """
 
-    name, unit, higher_is_better = "auc", "share", True
+    unit, higher_is_better = "share", True
 
-    def __init__(self, margin: Objective) -> None:
+    def __init__(self, margin: Objective, *, name: str = "auc") -> None:
         if margin.num_outputs != 1:
             raise ObjectiveError(
                 f"auc of {margin.name!r} with {margin.num_outputs} outputs", expected="one output", do="pass iv.margin(...)"
             )
-        self.margin = margin
+        self.margin, self.name = margin, name
 
     def __call__(self, logits: Float[Tensor, "n V"], rows: Rows) -> Float[Tensor, "n"]:
         """The margin of each row."""

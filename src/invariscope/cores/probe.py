@@ -4,7 +4,7 @@ With class weights w_c of a regression on the activations, centred over the clas
 probe's subspace is spanned by their leading singular directions. What can be read is not what is used: beside a core, a probe
 usually keeps less of the output, or needs more directions.
 
-scikit-learn fits it; it belongs to the extra ``baselines``. A further row of the table of effects:
+scikit-learn fits it. A further row of the table of effects:
 ``validate_core(core, model, batches, controls={"probe": [linear_probe_core(model, batches, ...).core]})``.
 
 >>> rows = torch.tensor([[0.0, 9.0], [1.0, 8.0], [4.0, 9.0], [5.0, 8.0]])
@@ -28,12 +28,12 @@ from invariscope.cores.baselines import Baseline
 from invariscope.cores.controls import describe_filling, fill_up
 from invariscope.cores.core import Core, Provenance
 from invariscope.cores.moments import versions
-from invariscope.errors import ConfigError, ObjectiveError, RankError, TooFewSamplesError, unknown_name
+from invariscope.errors import ObjectiveError, RankError, TooFewSamplesError, unknown_name
 from invariscope.models import fingerprint
 from invariscope.numerics.linalg import no_autocast
 from invariscope.numerics.resampling import estimate_mean, split_groups
 from invariscope.numerics.subspaces import fix_signs
-from invariscope.positions import Positions, Rows, describe_positions, rows_of
+from invariscope.positions import Positions, Rows, describe_positions, positions_of, rows_of
 from invariscope.sites import frozen, read_sites
 
 __all__ = ["linear_probe_core", "probe_weights"]
@@ -72,13 +72,12 @@ def linear_probe_core(
         The core (orthogonal, about the mean activation), the probe's hold-out accuracy with its chance level, and the cost.
 
     Raises:
-        ConfigError: where scikit-learn is not installed. ObjectiveError: for batches without the answers.
+        ObjectiveError: for batches without the answers.
         TooFewSamplesError: where the fitted part has fewer than two answers. RankError: for a rank above the dimension.
         UnknownNameError: for other answers, and as :func:`invariscope.sites.read_sites` does.
     """
     if answers not in ("targets", "labels"):
         raise unknown_name("answers", str(answers), ("targets", "labels"))
-    _logistic_regression()
     started = time.process_time()
     activations, found, groups = _read(model, batches, site, positions, answers, max_samples)
     dim = activations.shape[1]
@@ -119,9 +118,11 @@ def probe_weights(rows: Float[Tensor, "n D"], answers: Int[Tensor, "n"]) -> tupl
     Fitted on standardised columns, with scikit-learn's default penalty there, and mapped back.
 
     Raises:
-        ConfigError: where scikit-learn is not installed. TooFewSamplesError: for fewer than two different answers.
+        TooFewSamplesError: for fewer than two different answers.
     """
-    regression = _logistic_regression()
+    # Imported here: it takes a second, and nothing else needs it.
+    from sklearn.linear_model import LogisticRegression
+
     if len(answers.unique()) < 2:
         raise TooFewSamplesError(
             f"{len(answers)} rows to fit a probe on, all of one answer",
@@ -131,7 +132,7 @@ def probe_weights(rows: Float[Tensor, "n D"], answers: Int[Tensor, "n"]) -> tupl
     rows = rows.double().cpu()
     mean, scale = rows.mean(0), rows.std(0)
     scale = torch.where(scale > 0, scale, 1.0)
-    fit = regression(max_iter=_MAX_STEPS).fit(((rows - mean) / scale).numpy(), answers.cpu().numpy())
+    fit = LogisticRegression(max_iter=_MAX_STEPS).fit(((rows - mean) / scale).numpy(), answers.cpu().numpy())
 
     def predict(other: Float[Tensor, "m D"]) -> Int[Tensor, "m"]:
         return torch.from_numpy(fit.predict(((other.double().cpu() - mean) / scale).numpy()))
@@ -152,7 +153,7 @@ def _read(
     first_row = num = 0
     with torch.no_grad(), frozen(model):
         for batch in check_batches(batches):
-            with read_sites(model, [site], positions=positions, valid=batch.valid) as seen:
+            with read_sites(model, [site], positions=positions_of(batch, positions), valid=batch.valid) as seen:
                 model(**batch.inputs)
             activations.append(seen[site].double().cpu())
             parts.append(rows_of(batch, seen.index, first_row=first_row))
@@ -169,15 +170,3 @@ def _read(
             f"a probe on batches without {answers}", expected=f"Batch.{answers}", do="fill it, or pass the other answers="
         )
     return torch.cat(activations)[:max_samples], found.cpu()[:max_samples], rows.groups.cpu()[:max_samples]
-
-
-def _logistic_regression() -> Any:
-    try:
-        from sklearn.linear_model import LogisticRegression
-    except ImportError as error:
-        raise ConfigError(
-            "a linear probe without scikit-learn",
-            expected="the extra 'baselines'",
-            do="pip install 'invariscope[baselines]'",
-        ) from error
-    return LogisticRegression

@@ -25,7 +25,7 @@ from invariscope.errors import ShapeError, TooFewSamplesError
 from invariscope.estimate import Estimate
 from invariscope.numerics.operators import Operator, fit_operator
 from invariscope.numerics.resampling import estimate_mean, permuted_groups
-from invariscope.positions import Rows, parse_positions, rows_of, select_positions
+from invariscope.positions import Rows, parse_positions, positions_of, rows_of, select_positions
 from invariscope.sites import edit_site, frozen, logits_at, output_logits, read_sites
 
 __all__ = ["Transplant", "transplant"]
@@ -127,7 +127,7 @@ def _read(
             with (
                 torch.no_grad(),
                 frozen(model),
-                read_sites(model, [core.provenance.site], positions=positions, valid=batch.valid) as seen,
+                read_sites(model, [core.provenance.site], positions=positions_of(batch, positions), valid=batch.valid) as seen,
             ):
                 model(**batch.inputs)
             found.append((core.coordinates(seen[core.provenance.site].double()), seen.index))
@@ -157,7 +157,7 @@ def _score(
         recipients = side.heldout.nonzero()[:, 0]
         donors = _donors_of(recipients, recipients[torch.randperm(len(recipients), generator=generator)])
         batch_r, batch_d = side.batch.take(recipients), side.batch.take(donors)
-        index = select_positions(outputs_at, valid=batch_r.valid, shape=(batch_r.num_rows, batch_r.length))
+        index = select_positions(positions_of(batch_r, outputs_at), valid=batch_r.valid, shape=(batch_r.num_rows, batch_r.length))
         rows_r, rows_d = (rows_of(batch, index, first_row=first_row) for batch in (batch_r, batch_d))
         first_row += batch_r.num_rows
         z_a, z_b = (_of_sequences(z, side.rows, donors) for z in (side.z_a, side.z_b))
@@ -165,7 +165,13 @@ def _score(
         with torch.no_grad(), frozen(model):
             values["base"].append(metric(logits_at(output_logits(model(**batch_d.inputs)), index), rows_d))
             for name, coordinates in moves.items():
-                with edit_site(model, site, lambda x, z=coordinates: core.move(x, z), positions=positions, valid=batch_r.valid):
+                with edit_site(
+                    model,
+                    site,
+                    lambda x, z=coordinates: core.move(x, z),
+                    positions=positions_of(batch_r, positions),
+                    valid=batch_r.valid,
+                ):
                     logits = logits_at(output_logits(model(**batch_r.inputs)), index)
                 values[name].append(metric(logits, rows_d))
                 if name == "donor":

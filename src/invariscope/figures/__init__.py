@@ -5,10 +5,12 @@ One file a kind of figure: a small dataclass of numbers, and a function that ret
 
 from invariscope.figures.ablation_bars import Ablation, AblationBars, draw_ablation_bars
 from invariscope.figures.condition_dots import Condition, ConditionDots, draw_condition_dots
+from invariscope.figures.core_over_training import CoreMoment, CoreOverTraining, draw_core_over_training
 from invariscope.figures.eigenvalues import Box, Eigenvalues, Spectrum, draw_eigenvalues
 from invariscope.figures.figure import Figure
 from invariscope.figures.follow_curves import FollowCurve, FollowCurves, draw_follow_curves
-from invariscope.figures.rank_curve import RankCurve, RankSeries, draw_rank_curve
+from invariscope.figures.frames import Frame
+from invariscope.figures.rank_curve import RankCurves, RankSeries, draw_rank_curve
 from invariscope.figures.similarity_bars import SimilarityBar, SimilarityBars, draw_similarity_bars
 from invariscope.figures.simplex import Simplex, SimplexPoints, draw_simplex
 from invariscope.figures.training_curves import TrainingCurve, TrainingCurves, draw_training_curves
@@ -19,11 +21,14 @@ __all__ = [
     "Box",
     "Condition",
     "ConditionDots",
+    "CoreMoment",
+    "CoreOverTraining",
     "Eigenvalues",
     "Figure",
     "FollowCurve",
     "FollowCurves",
-    "RankCurve",
+    "Frame",
+    "RankCurves",
     "RankSeries",
     "SimilarityBar",
     "SimilarityBars",
@@ -34,6 +39,7 @@ __all__ = [
     "TrainingCurves",
     "draw_ablation_bars",
     "draw_condition_dots",
+    "draw_core_over_training",
     "draw_eigenvalues",
     "draw_follow_curves",
     "draw_rank_curve",

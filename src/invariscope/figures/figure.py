@@ -5,6 +5,9 @@ the same numbers as a table, a caption and an alternative text. Colours belong t
 palette slot it wants and which role it plays (``trace["meta"] = {"slot": 0, "role": "core"}``), and the page's script fills in
 the colours of the reader's light or dark scheme. A description that brings a colour of its own is refused.
 
+A figure may move: its ``frames`` (:mod:`invariscope.figures.frames`) say where its traces are at each position of a slider, which
+the page puts above it; its table holds the numbers of all of them.
+
 On disk a figure is two files, ``NAME.json`` (everything) and ``NAME.csv`` (the table), equal byte for byte for equal input.
 
 >>> trace = {"type": "scatter", "x": [1, 2], "y": [0.5, 0.25], "meta": {"slot": 0, "role": "core"}}
@@ -30,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from invariscope.errors import ConfigError, ForeignFileError, NonFiniteError, ShapeError
+from invariscope.figures.frames import Frame, check_frames, frame_from_json, frame_to_json
 from invariscope.storage.atomic import read_json, write_json, write_text
 
 __all__ = ["ROLES", "Cell", "Figure"]
@@ -58,9 +62,12 @@ class Figure:
             ``slot`` (an index into the page's palette) and ``role`` (one of :data:`ROLES`).
         columns: the table's headings, with units.
         rows: the table, one cell a heading.
+        frames: in the order of the slider; empty for a figure that stands still.
+        slider: what the slider goes through, such as ``training step``; empty without frames.
 
     Raises:
-        ConfigError: for a name that is no file name, a trace without its meta, or a colour.
+        ConfigError: for a name that is no file name, a trace without its meta, a colour, or frames that do not belong to the
+            plot.
         ShapeError: where a row has not as many cells as there are columns.
         NonFiniteError: where a number is NaN or infinite: write None for a gap.
     """
@@ -72,6 +79,8 @@ class Figure:
     plot: dict[str, Any]
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    frames: tuple[Frame, ...] = ()
+    slider: str = ""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -95,6 +104,14 @@ class Figure:
                 expected="none: the page's script gives each palette slot the colours of the reader's scheme",
                 do='name a slot instead: trace["meta"] = {"slot": 0, "role": "core"}',
             )
+        if bool(self.frames) != bool(self.slider):
+            raise ConfigError(
+                f"figure {self.name!r} with {len(self.frames)} frames and the slider {self.slider!r}",
+                expected="both or neither",
+                do="say in words what the slider goes through, or leave out both",
+            )
+        if self.frames:
+            check_frames(self.name, self.frames, self.plot["data"], self.plot["layout"])
 
     def _finite_json(self, value: object, what: str) -> str:
         try:
@@ -138,6 +155,9 @@ class Figure:
         path = folder / f"{self.name}.json"
         write_text(folder / f"{self.name}.csv", self.csv_text())
         document: Any = {"schema_version": SCHEMA_VERSION} | {field: getattr(self, field) for field in _FIELDS}
+        # A figure that stands still is written as it was before there were frames.
+        if self.frames:
+            document |= {"slider": self.slider, "frames": [frame_to_json(frame) for frame in self.frames]}
         write_json(path, document)
         return path
 
@@ -156,8 +176,10 @@ class Figure:
             fields: dict[str, Any] = {field: value[field] for field in _FIELDS}
             fields["columns"] = tuple(value["columns"])
             fields["rows"] = tuple(tuple(row) for row in value["rows"])
+            fields["frames"] = tuple(frame_from_json(frame) for frame in value.get("frames", ()))
+            fields["slider"] = value.get("slider", "")
             return cls(**fields)
-        except (TypeError, AttributeError, ValueError) as error:
+        except (TypeError, AttributeError, ValueError, KeyError) as error:
             raise ForeignFileError(
                 f"{path} is no figure of ours ({error})",
                 expected=f"schema_version {SCHEMA_VERSION} with {', '.join(_FIELDS)}",

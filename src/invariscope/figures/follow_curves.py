@@ -15,18 +15,24 @@ in it has become the task's.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from invariscope.figures.figure import Figure
+from invariscope.figures.frames import Frame
 from invariscope.figures.marks import MAX_POINTS, Role, check_lengths, check_some, dash, interval_bars, meta, slots, symbol, thin
 from invariscope.figures.panels import DASH_SIGNS, Panels, level_line, panel_key
+
+if TYPE_CHECKING:
+    from invariscope.cores import CoreSeries
 
 __all__ = ["FollowCurve", "FollowCurves", "draw_follow_curves"]
 
 PANELS = ("rank that suffices", "rank that is necessary", "overlap with the last core", "spectrum error")
 MAX_RANK_TICKS = 12
+SLIDER = "Training step"
 UNITS = ("directions", "directions", "overlap", "largest error")
 
 
@@ -55,6 +61,24 @@ class FollowCurve:
     spectrum_high: tuple[float | None, ...]
     role: Role = "core"
 
+    @classmethod
+    def from_series(cls, series: CoreSeries, *, name: str, role: Role = "core") -> FollowCurve:
+        """What :func:`invariscope.cores.follow_core` found, as one curve."""
+        found = series.checkpoints
+        errors = [one.spectrum_error for one in found]
+        return cls(
+            name=name,
+            steps=tuple(one.step for one in found),
+            sufficient=tuple(one.sufficient for one in found),
+            necessary=tuple(one.necessary for one in found),
+            energy=tuple(one.energy_999 for one in found),
+            overlap=tuple(one.overlap.value for one in found),
+            spectrum_error=tuple(None if error is None else error.value for error in errors),
+            spectrum_low=tuple(None if error is None else error.low for error in errors),
+            spectrum_high=tuple(None if error is None else error.high for error in errors),
+            role=role,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowCurves:
@@ -65,6 +89,8 @@ class FollowCurves:
         overlap_chance: what two random spans of these ranks overlap, k/D; None where it is not drawn.
         expected_rank: the task's own, where it is known.
         spectrum_mark: an error to compare with.
+        cursor: a line through all panels that a slider moves from checkpoint to checkpoint.
+        where: the site and the model, for the title.
         note: a sentence for the end of the caption.
     """
 
@@ -72,6 +98,8 @@ class FollowCurves:
     overlap_chance: float | None = None
     expected_rank: int | None = None
     spectrum_mark: float | None = None
+    cursor: bool = False
+    where: str = ""
     note: str = ""
 
 
@@ -118,12 +146,25 @@ def draw_follow_curves(numbers: FollowCurves, *, name: str = "follow_curves") ->
         if value is not None:
             layout["shapes"].append(level_line(index, value))
             layout["annotations"].append(panel_key(index, f"{DASH_SIGNS['dash']} {label} {value:.3g}"))
+    traces = [trace for curve in drawn for trace in _traces(curve, slot_of[curve.name], panels)]
+    frames: tuple[Frame, ...] = ()
+    if numbers.cursor:
+        _hold_still(layout, drawn, numbers)
+        steps = sorted({step for curve in drawn for step in curve.steps})
+        first = len(traces)
+        traces += [_cursor(index, steps[-1], layout, panels) for index in range(len(PANELS))]
+        frames = tuple(
+            Frame(label=f"step {step}", traces={first + index: {"x": [step, step]} for index in range(len(PANELS))})
+            for step in steps
+        )
     return Figure(
         name=name,
-        title="The core over training",
+        title="The core over training" + (f" ({numbers.where})" if numbers.where else ""),
         caption=_caption(numbers),
         alt=_alt(numbers.curves),
-        plot={"data": [trace for curve in drawn for trace in _traces(curve, slot_of[curve.name], panels)], "layout": layout},
+        frames=frames,
+        slider=SLIDER if frames else "",
+        plot={"data": traces, "layout": layout},
         columns=(
             "model",
             "step",
@@ -188,6 +229,42 @@ def _traces(curve: FollowCurve, slot: int, panels: Panels) -> list[dict[str, Any
     return traces
 
 
+def _hold_still(layout: dict[str, Any], curves: Sequence[FollowCurve], numbers: FollowCurves) -> None:
+    """Give every axis the range of all that is drawn: axes that fit themselves to the data would move with the cursor."""
+    last = max(step for curve in curves for step in curve.steps)
+    errors = [
+        value
+        for curve in curves
+        for value in (*curve.spectrum_error, *curve.spectrum_low, *curve.spectrum_high, numbers.spectrum_mark)
+        if value is not None and value > 0
+    ]
+    ranks = [rank or 0 for curve in curves for rank in (*curve.sufficient, *curve.necessary, numbers.expected_rank)]
+    decades = [math.log10(value) for value in errors] or [-1.0, 0.0]
+    heights = [[0, max(ranks) + 1], [0, max(ranks) + 1], [0, 1.05], [round(min(decades) - 0.1, 3), round(max(decades) + 0.1, 3)]]
+    for index, height in enumerate(heights):
+        suffix = "" if index == 0 else str(index + 1)
+        layout[f"xaxis{suffix}"]["range"] = [round(-0.03 * last, 3), round(1.03 * last, 3)]
+        layout[f"yaxis{suffix}"]["range"] = height
+
+
+def _cursor(index: int, step: int, layout: dict[str, Any], panels: Panels) -> dict[str, Any]:
+    axis = layout[f"yaxis{'' if index == 0 else index + 1}"]
+    # The range of a logarithmic axis is in powers of ten, its points are not.
+    ends = [10**end for end in axis["range"]] if axis.get("type") == "log" else axis["range"]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [step, step],
+        "y": list(ends),
+        "name": "the step chosen",
+        "showlegend": False,
+        "hoverinfo": "skip",
+        "line": {"width": 1.5},
+        "meta": meta(0, "reference"),
+        **panels.axes(index),
+    }
+
+
 def _caption(numbers: FollowCurves) -> str:
     parts = [
         "One line a run (colour, symbol and dash), one symbol a checkpoint. First the smallest rank whose core alone suffices, "
@@ -195,6 +272,8 @@ def _caption(numbers: FollowCurves) -> str:
         "the overlap of the core's span with that of the last checkpoint, 1 for the same span, and the largest distance of an "
         "eigenvalue of the operator in the core from the task's, with its 95 % interval, on a logarithmic axis."
     ]
+    if numbers.cursor:
+        parts.append("The slider moves the upright line from checkpoint to checkpoint.")
     zero = sum(value is not None and value <= 0 for curve in numbers.curves for value in curve.spectrum_error)
     if zero:
         parts.append(f"{zero} errors of zero have no place on a logarithmic axis; the table has them.")

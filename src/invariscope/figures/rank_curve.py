@@ -9,7 +9,7 @@ Below stand the singular values of H Jᵀ, on a logarithmic axis, for the rank t
 ...     panel="four states", name="seed 0", rank=3, keep_loss=(40.0, 12.0, 0.1), removed=(55.0, 90.0, 100.2),
 ...     singular_values=(1.0, 0.63, 0.27),
 ... )
->>> draw_rank_curve(RankCurve(series=(curve,))).rows[2]
+>>> draw_rank_curve(RankCurves(series=(curve,))).rows[2]
 ('four states', 'seed 0', 3, 0.1, 100.2, 0.27)
 """
 
@@ -23,7 +23,7 @@ from invariscope.figures.figure import Figure
 from invariscope.figures.marks import Role, check_some, meta, slots, symbol
 from invariscope.figures.panels import Panels, level_line, panel_key, rank_line
 
-__all__ = ["RankCurve", "RankSeries", "draw_rank_curve"]
+__all__ = ["RankCurves", "RankSeries", "draw_rank_curve"]
 
 _KEEP, _REMOVE, _SINGULAR = 0, 1, 2
 _MAX_ACROSS = 3
@@ -54,7 +54,7 @@ class RankSeries:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankCurve:
+class RankCurves:
     """The numbers of a rank curve.
 
     Args:
@@ -72,7 +72,7 @@ class RankCurve:
     note: str = ""
 
 
-def draw_rank_curve(numbers: RankCurve, *, name: str = "rank_curve") -> Figure:
+def draw_rank_curve(numbers: RankCurves, *, name: str = "rank_curve") -> Figure:
     """Draw a rank curve, one column of two panels an arm.
 
     Args:
@@ -163,11 +163,11 @@ def draw_rank_curve(numbers: RankCurve, *, name: str = "rank_curve") -> Figure:
     )
 
 
-def _role(numbers: RankCurve, model: str) -> Role:
+def _role(numbers: RankCurves, model: str) -> Role:
     return next(series.role for series in numbers.series if series.name == model)
 
 
-def _alt(numbers: RankCurve, arms: tuple[str, ...]) -> str:
+def _alt(numbers: RankCurves, arms: tuple[str, ...]) -> str:
     parts = [f"Line chart against rank, one column an arm ({', '.join(arms)})."]
     for series in numbers.series:
         if series.rank is None or not 1 <= series.rank <= min(len(series.keep_loss), len(series.removed)):

@@ -17,10 +17,13 @@ __all__ = ["fingerprint"]
 def fingerprint(model: nn.Module) -> str:
     """The first 16 hexadecimal digits of the SHA-256 over names, types, shapes and bytes of the state dict's tensors.
 
+    A view of a model (:class:`invariscope.models.Downstream`) has the model's own.
+
     >>> a, b = (nn.Embedding.from_pretrained(torch.tensor([[x]])) for x in (1.0, 2.0))
     >>> fingerprint(a) == fingerprint(a), fingerprint(a) == fingerprint(b)
     (True, False)
     """
+    model = getattr(model, "viewed", model)
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         # get_extra_state() may put anything into a state dict.

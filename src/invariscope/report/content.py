@@ -131,7 +131,7 @@ def read_content(folder: str | Path) -> Content:
     return Content(
         title=manifest.experiment or written.experiment,
         summary=manifest.summary,
-        answer=answer_of(counts, num_by_construction=len(aside)),
+        answer=written.answer or answer_of(counts, num_by_construction=len(aside)),
         counts=counts,
         headline_facts=_headline_facts(manifest),
         warning=_warning(manifest),
@@ -184,7 +184,7 @@ def _claim_text(claim: Claim, drawn: set[str]) -> ClaimText:
     if claim.seeds:
         basis.append(f"seed{'s' if len(claim.seeds) > 1 else ''} {_seeds(claim.seeds)}")
     if claim.num is not None and claim.num != len(claim.seeds):
-        basis.append(f"n = {format_number(claim.num)}")
+        basis.append(f"n\u00a0=\u00a0{format_number(claim.num)}")
     return ClaimText(
         id=claim.id,
         anchor=re.sub(r"[^a-zA-Z0-9_-]+", "-", claim.id),

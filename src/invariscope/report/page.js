@@ -33,7 +33,7 @@
     // A panel's title and the key of its lines share one line only where both fit.
     const [left, right] = small ? [0, 1] : layout.xaxis.domain;
     const stacked = width * (right - left) < 420 && layout.annotations.some((note) => note.name === "key");
-    const painted = { ...layout, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: false, hovermode: "closest" };
+    const painted = { ...layout, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: false, hovermode: "closest", uirevision: "kept" };
     painted.font = { family: getComputedStyle(document.body).fontFamily, size: 12, color: tone("ink") };
     painted.hoverlabel = { bgcolor: tone("surface"), bordercolor: tone("rule-strong"), font: { color: tone("ink") } };
     for (const key of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))) {
@@ -58,13 +58,22 @@
     return painted;
   };
 
+  // Where each slider stands; a figure without one stands still. On paper, which has no sliders, the last frame is drawn.
+  const sliders = new Map(plots.map((plot) => [plot, document.getElementById("frames-" + plot.dataset.figure)]));
+  const moved = (plot) => {
+    const { data, frames } = described.get(plot), slider = sliders.get(plot);
+    if (!slider) return data;
+    const now = new Map(frames[print.matches ? frames.length - 1 : slider.valueAsNumber].traces.map(({ trace, ...fields }) => [trace, fields]));
+    return data.map((trace, index) => ({ ...trace, ...now.get(index) }));
+  };
+
   const rooms = new Map();  // the height that each legend took when it was last drawn
   const drawOne = (plot, tone, small) => {
-    const { data, layout } = described.get(plot);
+    const { layout } = described.get(plot);
     const room = rooms.get(plot) ?? 29;
     // On paper the page is laid out only after this has run, so the width cannot be asked for.
     const painted = paintLayout(layout, tone, small, room, print.matches ? PAPER_WIDTH : plot.clientWidth);
-    Plotly.react(plot, data.map((trace) => paintTrace(trace, tone)), painted, {
+    Plotly.react(plot, moved(plot).map((trace) => paintTrace(trace, tone)), painted, {
       displaylogo: false, displayModeBar: small ? false : "hover", modeBarButtons: [["zoom2d", "resetScale2d", "toImage"]],
       toImageButtonOptions: { format: "svg", filename: plot.dataset.figure },
     });
@@ -73,10 +82,10 @@
     rooms.set(plot, taken);
     return taken === room;
   };
-  const draw = () => {
+  const drawSome = (some) => {
     const tone = palette();
     const small = narrow.matches && !print.matches;
-    for (const plot of plots) {
+    for (const plot of some) {
       try {
         // How many lines a legend takes is known only once it is drawn: where it is not as expected, the panels move.
         if (!drawOne(plot, tone, small)) drawOne(plot, tone, small);
@@ -86,6 +95,9 @@
         plot.textContent = "This figure could not be drawn. The table below holds its numbers.";
       }
     }
+  };
+  const draw = () => {
+    drawSome(plots);
     document.documentElement.dataset.drawn = dark.matches ? "dark" : "light";
   };
   for (const query of [dark, narrow, print]) query.addEventListener("change", draw);
@@ -97,5 +109,19 @@
     clearTimeout(waiting);
     waiting = setTimeout(draw, 120);
   });
+  for (const [plot, slider] of sliders) {
+    if (!slider) continue;
+    const control = slider.closest(".frames"), output = control.querySelector("output");
+    let due = 0;
+    slider.addEventListener("input", () => {
+      output.textContent = described.get(plot).frames[slider.valueAsNumber].label;
+      // Otherwise a screen reader would say the number of the frame.
+      slider.setAttribute("aria-valuetext", output.textContent);
+      // A finger moves faster than figures are drawn: once a screen is enough.
+      cancelAnimationFrame(due);
+      due = requestAnimationFrame(() => drawSome([plot]));
+    });
+    control.hidden = false;
+  }
   draw();
 })();

@@ -20,6 +20,7 @@ import jinja2
 
 from invariscope.errors import ConfigError
 from invariscope.figures import Figure
+from invariscope.figures.frames import frame_to_json
 from invariscope.report.content import Content, read_content
 from invariscope.report.numbers import format_number
 from invariscope.storage.atomic import write_text
@@ -142,7 +143,9 @@ def _figure_view(figure: Figure) -> dict[str, Any]:
         "title": figure.title,
         "caption": figure.caption,
         "alt": figure.alt,
-        "plot": figure.plot,
+        "plot": figure.plot | ({"frames": [frame_to_json(frame) for frame in figure.frames]} if figure.frames else {}),
+        "slider": figure.slider,
+        "labels": [frame.label for frame in figure.frames],
         "columns": figure.columns,
         "rows": [[_cell(value) for value in row] for row in figure.rows[:_MAX_TABLE_ROWS]],
         "num_rows": len(figure.rows),

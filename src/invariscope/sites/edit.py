@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
-from invariscope.errors import NoForwardError, ShapeError
+from invariscope.errors import HookedSiteError, NoForwardError, ShapeError
 from invariscope.positions import Positions
 from invariscope.sites.hooks import gather_rows, hook_site, scatter_rows, watch_validity
 from invariscope.sites.names import resolve_site
@@ -67,11 +67,18 @@ def edit_site(
     Raises:
         UnknownNameError: for a site that the model does not have.
         CompiledModelError: for a compiled model, on which nothing would be edited.
+        HookedSiteError: for a site that can only be read: the attention pattern of a Hugging Face model.
         PositionError: where the positions select nothing or padding.
         ShapeError: where ``function`` changes the shape of the rows, or ``valid`` does not fit the site's tensor.
         NoForwardError: on leaving, where no forward reached the site (unless another error is under way).
     """
     resolved = resolve_site(model, site)
+    if resolved.read_only:
+        raise HookedSiteError(
+            f"an edit at {site!r}, which this model shows as a copy",
+            expected="a site that the model goes on from",
+            do="edit attn_heads or attn_out of the same block; the pattern can be read",
+        )
     report = EditReport()
 
     def edit(tensor: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 
 from invariscope.batch import Batch
 from invariscope.errors import NoForwardError, ObjectiveError, PositionError, ShapeError
-from invariscope.positions import Positions, Rows, rows_of, select_positions
+from invariscope.positions import Positions, Rows, positions_of, rows_of, select_positions
 from invariscope.sites.hooks import Selection, gather_rows, hook_site, scatter_rows
 from invariscope.sites.names import Site, resolve_sites
 from invariscope.sites.objective import LogitsOf, Objective, logits_at, output_logits
@@ -126,8 +126,10 @@ def site_gradients(
     """
     resolved = resolve_sites(model, sites)
     shape, device = (batch.num_rows, batch.length), next(iter(batch.inputs.values())).device
-    index = select_positions(positions, valid=batch.valid, shape=shape, device=device)
-    outputs = index if outputs_at is None else select_positions(outputs_at, valid=batch.valid, shape=shape, device=device)
+    index = select_positions(positions_of(batch, positions), valid=batch.valid, shape=shape, device=device)
+    outputs = index
+    if outputs_at is not None:
+        outputs = select_positions(positions_of(batch, outputs_at), valid=batch.valid, shape=shape, device=device)
     _check_reach(reach, index, outputs)
     points = _Perturbations(batch, index)
     # Both modes may be on around this call; inside the other one neither alone is enough.

@@ -34,28 +34,42 @@ Selection = Int[Tensor, "n 2"]
 def hook_site(site: Site, callback: Callable[[Tensor], Tensor | None]) -> Iterator[None]:
     """Call ``callback`` with the site's tensor on every forward; what it returns (unless None) takes the tensor's place.
 
-    An output may be a tensor or a tuple whose first entry is one; an input may be positional or a keyword.
+    An output may be a tensor or a tuple of which an entry is one; an input may be positional or a keyword. An input that goes
+    elsewhere too (``site.forked``) is replaced in place.
     """
+
+    def seen(value: Any) -> Tensor | None:
+        tensor = _check_tensor(site, value)
+        if site.num_heads is None:
+            return callback(tensor)
+        replaced = callback(tensor.unflatten(-1, (site.num_heads, -1)))
+        return None if replaced is None else replaced.flatten(-2)
 
     def after(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
         if not isinstance(output, tuple):
-            return callback(_check_tensor(site, output))
-        replaced = callback(_check_tensor(site, output[0] if output else None))
+            return seen(output)
+        replaced = seen(output[site.entry] if len(output) > site.entry else None)
         if replaced is None:
             return None
-        entries = (replaced, *output[1:])
+        entries = (*output[: site.entry], replaced, *output[site.entry + 1 :])
         # A named tuple takes its entries one by one.
         return type(output)(*entries) if hasattr(output, "_fields") else entries
 
     def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        for index, value in enumerate(args):
-            if isinstance(value, Tensor):
-                replaced = callback(_check_tensor(site, value))
-                return None if replaced is None else ((*args[:index], replaced, *args[index + 1 :]), kwargs)
-        for name, value in kwargs.items():
-            if isinstance(value, Tensor):
-                replaced = callback(_check_tensor(site, value))
-                return None if replaced is None else (args, {**kwargs, name: replaced})
+        names = [*range(len(args)), *kwargs]
+        for name, value in zip(names, (*args, *kwargs.values()), strict=True):
+            if not isinstance(value, Tensor):
+                continue
+            replaced = seen(value)
+            if replaced is None:
+                return None
+            if site.forked:
+                # The same tensor also goes past this module: put into its place, the new values go both ways.
+                value.copy_(replaced)
+                return None
+            if isinstance(name, int):
+                return (*args[:name], replaced, *args[name + 1 :]), kwargs
+            return args, {**kwargs, name: replaced}
         raise _no_tensor(site, "a call without a tensor")
 
     if site.side == "out":

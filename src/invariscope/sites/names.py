@@ -1,7 +1,8 @@
-"""Sites: named places in a model where activations are read or replaced, and the one table that says where they are.
+"""Sites: named places in a model where activations are read or replaced.
 
-A site's name is the same for every model (``blocks.3.resid_post``, ``final_norm``); the table maps it, family by family, to a
-submodule, the side of it (its output or its input) and, for tuples, an index. Any other place is named by its module:
+A site's name is the same for every model (``blocks.3.resid_post``, ``final_norm``). In our transformers it is a submodule of
+that name; for Hugging Face's language models one table (:mod:`invariscope.sites.families`) maps it, family by family, to a
+submodule, the side of it (its output or its input) and, for tuples, an entry. Any other place is named by its module:
 ``module:encoder.layer.2`` is that submodule's output, ``module:encoder.layer.2:in`` its first tensor input.
 
 >>> resolve_site(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), "module:0").name
@@ -17,6 +18,7 @@ from typing import Literal, Protocol, runtime_checkable
 from torch import nn
 
 from invariscope.errors import CompiledModelError, UnknownNameError, nearest_names, unknown_name
+from invariscope.sites.families import FAMILIES, Located, locate, model_type_of
 
 __all__ = ["Site", "list_sites", "refuse_compiled", "resolve_site", "resolve_sites"]
 
@@ -41,6 +43,10 @@ class Site:
         token_axis: the axis of tokens in a tensor of three axes or more; axis 0 is the batch. [B, D] has one entry a sequence.
         token_local: True where nothing above the site mixes tokens, so that the gradient of the outputs at one token reaches
             the site at that token only.
+        entry: which entry of the output, where that is a tuple.
+        num_heads: H where the module holds [B, T, H * d] and the site is [B, T, H, d]; None: they are the same.
+        forked: True where the input goes elsewhere too, past the module: it is then replaced in place, so that both ways see it.
+        read_only: True where replacing the tensor would change nothing.
     """
 
     name: str
@@ -48,6 +54,10 @@ class Site:
     side: Literal["out", "in"] = "out"
     token_axis: int = 1
     token_local: bool = False
+    entry: int = 0
+    num_heads: int | None = None
+    forked: bool = False
+    read_only: bool = False
 
 
 # In the last block every site after attention feeds its own token only; so does what follows the blocks.
@@ -55,9 +65,15 @@ TOKEN_LOCAL_IN_LAST_BLOCK = frozenset({"attn_heads", "attn_out", "resid_mid", "m
 
 
 def list_sites(model: nn.Module) -> tuple[str, ...]:
-    """The names of all sites of ``model``; for a model of no known family, all its submodules as ``module:<dotted name>``."""
+    """The names of all sites of ``model`` as it stands; of no known family, all its submodules as ``module:<dotted name>``.
+
+    Attention patterns of a Hugging Face model are among them only while its implementation returns them (eager).
+    """
     if isinstance(model, HasSites):
         return model.site_names()
+    located = locate(model)
+    if located is not None:
+        return located.names()
     return tuple(f"module:{name}" for name, _ in model.named_modules() if name)
 
 
@@ -65,7 +81,9 @@ def resolve_site(model: nn.Module, name: str) -> Site:
     """Find ``name`` in ``model``.
 
     Raises:
-        UnknownNameError: with the three nearest sites.
+        UnknownNameError: with the three nearest sites; for a site that this family has and this model has not, with the reason;
+            for a model of an unknown family, with the families that are known.
+        ConfigError: for attention patterns of a Hugging Face model that does not return them.
         CompiledModelError: for a compiled model.
     """
     refuse_compiled(model)
@@ -76,18 +94,45 @@ def resolve_site(model: nn.Module, name: str) -> Site:
         if dotted not in modules or not dotted or side not in ("", "in"):
             raise unknown_name("site", name, [f"module:{module}" for module in modules if module])
         return Site(name=name, module=modules[dotted], side="in" if side else "out")
-    known = list_sites(model)
+    located = None if isinstance(model, HasSites) else locate(model)
+    known = list_sites(model) if located is None else located.names()
     if name not in known:
-        raise unknown_name("site", name, known)
+        raise _not_among(model, located, name, known)
     kind = name.rsplit(".", 1)[-1]
-    last_block = max((int(site.split(".")[1]) for site in known if site.startswith("blocks.")), default=-1)
-    above_blocks = name in ("final_norm", "logits")
-    in_last_block = name.startswith(f"blocks.{last_block}.") and kind in TOKEN_LOCAL_IN_LAST_BLOCK
+    token_axis, token_local = 2 if kind == "attn_pattern" else 1, _is_token_local(name, known)
+    if located is None:
+        return Site(name=name, module=model.get_submodule(name), token_axis=token_axis, token_local=token_local)
+    module, place = located.place(name)
     return Site(
         name=name,
-        module=model.get_submodule(name),
-        token_axis=2 if kind == "attn_pattern" else 1,
-        token_local=above_blocks or in_last_block,
+        module=module,
+        side=place.side,
+        token_axis=token_axis,
+        token_local=token_local,
+        entry=place.entry,
+        num_heads=located.config.num_attention_heads if place.per_head else None,
+        forked=place.forked,
+        read_only=place.read_only,
+    )
+
+
+def _is_token_local(name: str, known: Sequence[str]) -> bool:
+    last_block = max((int(site.split(".")[1]) for site in known if site.startswith("blocks.")), default=-1)
+    in_last_block = name.startswith(f"blocks.{last_block}.") and name.rsplit(".", 1)[-1] in TOKEN_LOCAL_IN_LAST_BLOCK
+    return name in ("final_norm", "logits") or in_last_block
+
+
+def _not_among(model: nn.Module, located: Located | None, name: str, known: Sequence[str]) -> UnknownNameError:
+    if located is not None:
+        located.refuse_absent(name)
+        return unknown_name("site", name, known)
+    model_type = None if isinstance(model, HasSites) else model_type_of(model)
+    if model_type is None:
+        return unknown_name("site", name, known)
+    return UnknownNameError(
+        f"site {name!r} of a model of type {model_type!r}",
+        expected=f"module:<dotted name>, or a model of a family whose sites have names: {', '.join(FAMILIES)}",
+        do=f"name a submodule; nearest: {', '.join(nearest_names(name, known))}",
     )
 
 

@@ -1,7 +1,8 @@
 """Objectives: the differentiable quantity of the logits whose Jacobian says which directions matter.
 
-An :class:`Objective` maps the logits of n rows to K numbers a row. Two are built in: :class:`logits` (all of them, or chosen
-tokens) and :class:`margin` (one token set against another). The choice is part of a core's provenance.
+An :class:`Objective` maps the logits of n rows to K numbers a row. Three are built in: :class:`logits` (all of them, or chosen
+tokens), :class:`margin` (one token set against another, the same in every row) and :class:`choices` (each row's own answers). The
+choice is part of a core's provenance.
 
 >>> import torch
 >>> objective = margin(positive=[1], negative=[0])
@@ -15,13 +16,14 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from invariscope.errors import ObjectiveError, unknown_name
 from invariscope.positions import Rows
 
-__all__ = ["LogitsOf", "Objective", "logits", "logits_at", "margin", "output_logits"]
+__all__ = ["LogitsOf", "Objective", "choices", "class_logits", "logits", "logits_at", "margin", "output_logits"]
 
 LogitsOf = Callable[[Any], Tensor]
 Normalise = Literal["log_softmax", "centred", "raw"]
@@ -119,6 +121,80 @@ class margin:  # noqa: N801 (reads as the function that it replaces: iv.margin(.
         chosen = [logits[:, _checked(tokens, logits)] for tokens in (self.positive, self.negative)]
         up, down = (x.logsumexp(-1) if self.reduce == "logsumexp" else x.sum(-1) for x in chosen)
         return (up - down)[:, None]
+
+
+class choices:  # noqa: N801 (reads as the function that it replaces: iv.choices())
+    """The answers of each row against its foils, from the token ids in ``Batch.choices`` [B, C, A].
+
+    Two classes: K = 1, reduce(logits of class 1) - reduce(logits of class 0). More: K = C, the reduced logit of every class
+    minus their mean, since what all classes share decides nothing.
+
+    Args:
+        reduce: of a class's alternative tokens: ``logsumexp`` (log of their summed probability) or ``sum``.
+        num_classes: C of the rows; told beforehand, since whoever uses an objective plans with the number of its outputs.
+
+    Raises:
+        UnknownNameError: for another ``reduce``.
+        ObjectiveError: for fewer than two classes; when called, on rows without ``choices``, with choices between another
+            number of classes, or with ids outside the vocabulary.
+
+    >>> rows = Rows(b=torch.tensor([0]), t=torch.tensor([0]), groups=torch.tensor([0]), choices=torch.tensor([[[2], [0]]]))
+    >>> choices()(torch.tensor([[5.0, 0.0, 1.0]]), rows)
+    tensor([[4.]])
+    """
+
+    def __init__(self, reduce: Literal["logsumexp", "sum"] = "logsumexp", *, num_classes: int = 2) -> None:
+        if reduce not in ("logsumexp", "sum"):
+            raise unknown_name("reduce", str(reduce), ("logsumexp", "sum"))
+        if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 2:
+            raise ObjectiveError(
+                f"choices between {num_classes!r} classes", expected="at least 2", do="pass num_classes=pairs.num_classes"
+            )
+        self.reduce: Literal["logsumexp", "sum"] = reduce
+        self.num_classes = num_classes
+        self.num_outputs = 1 if num_classes == 2 else num_classes
+        self.name = f"choices[{reduce}]" if num_classes == 2 else f"choices[{num_classes} classes; {reduce}]"
+
+    def __call__(self, logits: Float[Tensor, "n V"], rows: Rows) -> Float[Tensor, "n K"]:
+        """The margin of each row, or its centred class logits."""
+        scores = class_logits(logits, rows, reduce=self.reduce)
+        if scores.shape[1] != self.num_classes:
+            raise ObjectiveError(
+                f"an objective for choices between {self.num_classes} classes on rows with {scores.shape[1]}",
+                expected="the same number of classes",
+                do=f"pass iv.choices(num_classes={scores.shape[1]})",
+            )
+        if scores.shape[1] == 2:
+            return scores[:, 1:] - scores[:, :1]
+        return scores - scores.mean(1, keepdim=True)
+
+
+def class_logits(
+    logits: Float[Tensor, "n V"], rows: Rows | None, *, reduce: Literal["logsumexp", "sum"] = "logsumexp"
+) -> Float[Tensor, "n C"]:
+    """The reduced logit of every class of each row's ``choices``; the largest is the model's choice.
+
+    Raises:
+        ObjectiveError: on rows without ``choices`` or with ids outside the vocabulary.
+    """
+    ids = None if rows is None else rows.choices
+    if ids is None:
+        raise ObjectiveError(
+            "choices on rows that have none",
+            expected="Batch.choices, the token ids of each row's answer classes",
+            do="give batches with choices=, as EncodedPairs.batches does, or use iv.margin with fixed tokens",
+        )
+    if int(ids.max()) >= logits.shape[-1]:
+        raise ObjectiveError(
+            f"choices with the token {int(ids.max())} and {logits.shape[-1]} logits",
+            expected=f"token ids from 0 to {logits.shape[-1] - 1}",
+            do="encode the pairs with this model's own tokeniser",
+        )
+    ids = ids.to(logits.device)
+    found = logits.gather(1, ids.clamp_min(0).flatten(1)).view(ids.shape)
+    if reduce == "sum":
+        return found.masked_fill(ids < 0, 0.0).sum(2)
+    return found.masked_fill(ids < 0, -torch.inf).logsumexp(2)
 
 
 def _checked(tokens: list[int], logits: Tensor) -> list[int]:

@@ -33,15 +33,25 @@ _Check = Callable[[Any], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimsFile:
-    """What claims.json holds: the experiment, the preset and the claims in the order written."""
+    """What claims.json holds: the experiment, the preset and the claims in the order written.
+
+    Args:
+        experiment, preset, claims: as written.
+        answer: the outcome in a sentence, where a run measures somebody's own question and tests no claim; else empty.
+    """
 
     experiment: str
     preset: str
     claims: tuple[Claim, ...]
+    answer: str = ""
 
 
-def write_claims(path: Path | str, claims: Sequence[Claim], *, experiment: str, preset: str) -> None:
+def write_claims(path: Path | str, claims: Sequence[Claim], *, experiment: str, preset: str, answer: str = "") -> None:
     """Write claims.json; equal claims give equal bytes.
+
+    Args:
+        path: the file.
+        claims, experiment, preset, answer: as in :class:`ClaimsFile`.
 
     Raises:
         ConfigError: where two claims have one id, or a claim was measured with another preset.
@@ -62,6 +72,7 @@ def write_claims(path: Path | str, claims: Sequence[Claim], *, experiment: str, 
             "experiment": experiment,
             "preset": preset,
             "claims": [_claim_json(claim) for claim in claims],
+            **({"answer": answer} if answer else {}),
         },
     )
 
@@ -75,7 +86,8 @@ def read_claims(path: Path | str) -> ClaimsFile:
     """
     value = read_json(path)
     try:
-        _check_fields(value, {"schema_version": _is_int, "experiment": _is_text, "preset": _is_text, "claims": _is_list})
+        fields = {"schema_version": _is_int, "experiment": _is_text, "preset": _is_text, "claims": _is_list}
+        _check_fields(value, fields, {"answer": _is_text})
         if value["schema_version"] != CLAIMS_SCHEMA_VERSION:
             raise ForeignFileError(f"schema version {value['schema_version']}, not {CLAIMS_SCHEMA_VERSION}")
         claims = tuple(_claim_of(entry) for entry in value["claims"])
@@ -85,7 +97,8 @@ def read_claims(path: Path | str) -> ClaimsFile:
             expected="the file as invariscope wrote it",
             do="restore it from a copy, or run the experiment again",
         ) from error
-    return ClaimsFile(experiment=value["experiment"], preset=value["preset"], claims=claims)
+    answer = value.get("answer", "")
+    return ClaimsFile(experiment=value["experiment"], preset=value["preset"], claims=claims, answer=answer)
 
 
 def _mark_json(mark: Mark) -> dict[str, JSON]:

@@ -7,9 +7,21 @@ Every task keeps one protocol (:class:`Task`), so whatever trains, extracts or s
 ['0.75+0.25j', '0.75-0.25j', '0.50+0.00j']
 """
 
+from invariscope.tasks.agreement import balanced_agreement, paper_agreement
+from invariscope.tasks.behaviour import Behaviour
+from invariscope.tasks.behaviours import BUILTIN_BEHAVIOURS, builtin_pairs, pronoun_pairs, tense_pairs
 from invariscope.tasks.describe import build_task, describe_task, factory_name
+from invariscope.tasks.encoded_pairs import (
+    EncodedPair,
+    EncodedPairs,
+    ExpandedBatch,
+    alternative_scores,
+    check_no_common_group,
+)
 from invariscope.tasks.hidden_markov import HiddenMarkovChain
 from invariscope.tasks.markov import MarkovChain
+from invariscope.tasks.pairs import Pair, PairSet
+from invariscope.tasks.pairs_file import parse_pairs, read_pairs
 from invariscope.tasks.task import (
     CandidateMap,
     Chance,
@@ -24,19 +36,35 @@ from invariscope.tasks.task import (
 )
 
 __all__ = [
+    "BUILTIN_BEHAVIOURS",
+    "Behaviour",
     "CandidateMap",
     "Chance",
+    "EncodedPair",
+    "EncodedPairs",
+    "ExpandedBatch",
     "HiddenMarkovChain",
     "LazyBatches",
     "MarkovChain",
+    "Pair",
+    "PairSet",
     "SampledBatches",
     "Symmetry",
     "Task",
+    "alternative_scores",
+    "balanced_agreement",
     "build_task",
+    "builtin_pairs",
+    "check_no_common_group",
     "check_pool",
     "cyclic_symmetry",
     "derive_seed",
     "describe_task",
     "factory_name",
+    "paper_agreement",
+    "parse_pairs",
+    "pronoun_pairs",
+    "read_pairs",
+    "tense_pairs",
     "time_shift",
 ]

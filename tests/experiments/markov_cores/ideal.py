@@ -170,6 +170,30 @@ def transplant(seeds: tuple[int, int]) -> TransplantFindings:
         random=near(2.35),
         random_pair=near(2.93),
         pca=near(2.05),
+        smaller=near(2.18),
+        final_norm=near(2.0238),
+        final_norm_pca=near(2.0239),
+    )
+
+
+def hidden_transplant(chain: str, seeds: tuple[int, int]) -> TransplantFindings:
+    return TransplantFindings(
+        arm=chain,
+        seeds=seeds,
+        base=near(1.623),
+        ceiling=near(1.6234),
+        donor=near(1.624),
+        recipient=near(1.95),
+        shuffled=near(1.73),
+        cost=near(0.001),
+        r2=near(0.99),
+        untrained=near(1.75),
+        random=near(1.74),
+        random_pair=near(1.9),
+        pca=near(1.65),
+        smaller=near(1.68),
+        final_norm=near(1.6236),
+        final_norm_pca=near(1.6237),
     )
 
 

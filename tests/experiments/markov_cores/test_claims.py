@@ -33,7 +33,7 @@ IDS = {
 
 
 PAPER = {"paper-rank", "paper-keep", "paper-spectrum-pair", "paper-spectrum-real", "paper-cca"}
-FURTHER = {"rank-against-size", "belief-state", "belief-transplant"} | PAPER
+FURTHER = {"rank-against-size", "belief-state", "belief-transplant", "transplant-hidden"} | PAPER
 
 
 def verdicts(findings: Findings) -> dict[str, str]:
@@ -115,6 +115,7 @@ CAVEATS = {
     "shuffled": ("transplant", last_transplant(shuffled=ideal.near(2.1))),
     "untrained": ("transplant", last_transplant(untrained=ideal.near(2.1))),
     "random": ("transplant", last_transplant(random=ideal.near(2.1))),
+    "random pair": ("transplant", last_transplant(random_pair=ideal.near(2.7))),
     "gap": ("rank-2-control", last_site("rank_two", gap=3)),
     "third": ("rank-2-control", pairs("rank_two", cca=ideal.similarity(0.999, 0.998, 0.4))),
     "interval": ("spectrum", last_spectrum("real", error=ideal.near(0.029, 0.01))),
@@ -197,6 +198,22 @@ def test_beliefs_are_judged_where_there_are_any():
     assert verdicts(written(cost=ideal.near(0.006)))["belief-transplant"] == "not reproduced"
     for control in ("last_token", "random", "untrained"):
         assert verdicts(written(**{control: ideal.near(1.65)}))["belief-transplant"] == "reproduced with caveat"
+
+
+def carried(**changes) -> Findings:
+    good, last = (ideal.hidden_transplant("six_tokens", seeds) for seeds in ((0, 1), (1, 0)))
+    return dataclasses.replace(GOOD, hidden_transplants=(good, dataclasses.replace(last, **changes)))
+
+
+def test_transplants_on_hidden_chains_are_judged_where_there_are_any():
+    assert "transplant-hidden" not in verdicts(GOOD)
+    assert verdicts(carried())["transplant-hidden"] == "reproduced"
+    assert verdicts(carried(cost=ideal.near(0.006)))["transplant-hidden"] == "not reproduced"
+    for control in ("shuffled", "untrained", "random", "random_pair"):
+        assert verdicts(carried(**{control: ideal.near(1.65)}))["transplant-hidden"] == "reproduced with caveat"
+    # One direction fewer and the site that cannot fail are printed and not judged.
+    for row in ("smaller", "pca", "final_norm", "final_norm_pca"):
+        assert verdicts(carried(**{row: ideal.near(1.623)}))["transplant-hidden"] == "reproduced"
 
 
 def in_paper(*, cca=None, **changes) -> dict[str, str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from invariscope.errors import ConfigError, InvariscopeError
 from invariscope.experiments.markov_cores import PRESETS, ArmConfig, Config
 from invariscope.storage.records import from_json_record, to_json_record
+from invariscope.training import TrainConfig
 
 
 def test_quick_preset_is_the_issue_s():
@@ -63,3 +66,30 @@ def test_one_seed_cannot_be_compared():
 def test_what_cannot_be_run_is_refused_before_anything_is_written(changes: dict, message: str):
     with pytest.raises(InvariscopeError, match=message):
         Config(**changes)
+
+
+def test_only_the_first_seed_of_the_twelve_states_leaves_checkpoints_and_nothing_else_of_its_training_changes():
+    config = PRESETS["quick"]
+    assert config.followed_seed() == 0
+    assert config.training("twelve", 0) == dataclasses.replace(config.train, checkpoint_every=10)
+    assert config.training("twelve", 1) is config.train
+    assert config.training("real", 0) is config.train
+    still = dataclasses.replace(config, follow_every=0)
+    assert still.followed_seed() is None
+    assert still.training("twelve", 0) is config.train
+    assert PRESETS["paper"].followed_seed() is None
+
+
+@pytest.mark.parametrize(
+    ("every", "steps", "wanted"),
+    [
+        (20, 1200, (20, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1200)),
+        (2, 4, (2, 4)),
+        (50, 30, (30,)),
+        (1, 7, (1, 2, 3, 4, 6, 7)),
+    ],
+)
+def test_followed_steps_have_checkpoints_and_end_with_the_last(every: int, steps: int, wanted: tuple[int, ...]):
+    config = dataclasses.replace(PRESETS["quick"], follow_every=every, train=TrainConfig(steps=steps))
+    assert config.followed_steps() == wanted
+    assert all(step % every == 0 for step in wanted[:-1])

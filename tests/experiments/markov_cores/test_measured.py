@@ -10,7 +10,7 @@ from experiments.markov_cores import ideal
 from invariscope.estimate import Estimate
 from invariscope.experiments.markov_cores import PRESETS
 from invariscope.experiments.markov_cores import measured as m
-from invariscope.experiments.markov_cores.claims import ACTIVATION_KEEP, GAP_RULE, THIRD_CCA, TRANSPLANT_CONTROL
+from invariscope.experiments.markov_cores.claims import ACTIVATION_KEEP, GAP_RULE, THIRD_CCA, TRANSPLANT_CONTROL, TRANSPLANT_PAIR
 
 GOOD = ideal.findings(PRESETS["quick"])
 
@@ -29,14 +29,14 @@ def test_keep_is_an_absolute_change_whose_interval_may_reach_zero():
 def test_controls_of_keep_are_differences_to_the_unedited_model():
     controls = {control.name: control for control in m.measure_keep(GOOD, activation_mark=ACTIVATION_KEEP).controls}
     assert controls["random, equal rank"].value == pytest.approx(1.33 - 0.92)
-    assert controls["pca, equal rank"].value == pytest.approx(0.01)
+    assert controls["PCA, equal rank"].value == pytest.approx(0.01)
     assert controls["activation side"].mark == ACTIVATION_KEEP
 
 
 def test_removal_of_controls_is_in_shares_of_the_way():
     controls = {control.name: control.value for control in m.measure_remove(GOOD).controls}
     assert controls["random, equal rank"] == pytest.approx(0.001 / 0.43)
-    assert controls["gradient, equal rank"] == pytest.approx(1.0)
+    assert controls["gradients, equal rank"] == pytest.approx(1.0)
 
 
 def test_one_pair_has_no_range():
@@ -46,7 +46,8 @@ def test_one_pair_has_no_range():
 
 
 def test_transplant_controls_are_above_base():
-    controls = {control.name: control.value for control in m.measure_transplant(GOOD, control_mark=TRANSPLANT_CONTROL).controls}
+    found = m.measure_transplant(GOOD.transplants, control_mark=TRANSPLANT_CONTROL, pair_mark=TRANSPLANT_PAIR)
+    controls = {control.name: control.value for control in found.controls}
     assert controls["from an untrained model"] == pytest.approx(2.4 - 2.023)
     assert controls["own coordinates (ceiling)"] == pytest.approx(0.0005)
 

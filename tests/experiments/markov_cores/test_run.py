@@ -28,6 +28,10 @@ TINY = Config(
     operator_sequences=64,
     control_sequences=64,
     num_random=2,
+    das_steps=2,
+    probe_tokens=256,
+    follow_every=2,
+    follow_sequences=64,
 )
 
 
@@ -62,6 +66,8 @@ def test_files_of_a_run(inline_run: Path):
         "similarity_bars",
         "transplant",
         "training_curves",
+        "core_over_training",
+        "core_over_training_curves",
     }
 
 

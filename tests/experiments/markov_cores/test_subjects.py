@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from invariscope.experiments.markov_cores import ArmConfig, Config
-from invariscope.experiments.markov_cores.subjects import Subject, core_path, resid_mid
+from invariscope.experiments.markov_cores.subjects import Subject, core_path
 from invariscope.models import fingerprint
 from invariscope.training import TrainConfig, train
 
@@ -88,7 +88,7 @@ def test_paths_tell_cores_apart():
         core_path(Path("x"), "real", seed, trained, site, projection)
         for seed in (0, 1)
         for trained in (True, False)
-        for site in (resid_mid(SMALL), "final_norm")
+        for site in ("blocks.0.resid_mid", "final_norm")
         for projection in ("adjoint", "oblique")
     }
     assert len(names) == 16

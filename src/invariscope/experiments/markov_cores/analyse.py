@@ -33,7 +33,8 @@ from invariscope.experiments.markov_cores.findings import (
     SpectrumFindings,
     UntrainedFindings,
 )
-from invariscope.experiments.markov_cores.subjects import FINAL_NORM, Subject, core_path, resid_mid
+from invariscope.experiments.markov_cores.fitted import fit_controls
+from invariscope.experiments.markov_cores.subjects import FINAL_NORM, Subject, core_path
 from invariscope.numerics.operators import eigenvalue_error
 from invariscope.storage.records import from_json_record, to_json_record
 from invariscope.training import load_run, seed_folder, train
@@ -52,7 +53,8 @@ def model_job(*, config: dict[str, Any], folder: str, arm: str, seed: int) -> An
     """Train one model and :func:`analyse_model`, as a job of JSON values (:mod:`invariscope.parallel`)."""
     study = from_json_record(Config, config)
     runs = Path(folder) / "runs" / arm
-    train(study.task(arm), study.model(arm), study.train, seeds=[seed], folder=runs, engine="inline", progress=False)
+    settings = study.training(arm, seed)
+    train(study.task(arm), study.model(arm), settings, seeds=[seed], folder=runs, engine="inline", progress=False)
     model, twin = (Subject(config=study, folder=Path(folder), arm=arm, seed=seed, trained=trained) for trained in (True, False))
     return to_json_record(analyse_model(model, twin))
 
@@ -61,18 +63,20 @@ def analyse_model(subject: Subject, twin: Subject) -> ModelFindings:
     """Everything that is measured of one model and of its untrained twin; their cores are saved in the run's folder."""
     found = _divergence(subject)
     assert found.chance is not None
+    controls, fitted = fit_controls(subject)
     metrics = load_run(seed_folder(subject.folder / "runs" / subject.arm, subject.seed)).metrics
     return ModelFindings(
         arm=subject.arm,
         seed=subject.seed,
         divergence=found,
         chance=found.chance,
-        resid_mid=_site(subject, resid_mid(subject.config), CONTROLS),
-        final_norm=_site(subject, FINAL_NORM, ()),
+        resid_mid=_site(subject, subject.resid_mid, CONTROLS, controls),
+        final_norm=_site(subject, FINAL_NORM, (), {}),
         spectrum=None if subject.arm == "rank_two" else _spectrum(subject, twin),
         steps=tuple(event["step"] for event in metrics),
         curve=tuple(event["heldout_divergence"] for event in metrics),
         untrained=_untrained(twin),
+        fitted=fitted,
     )
 
 
@@ -85,7 +89,7 @@ def _divergence(subject: Subject) -> Estimate:
 
 
 def _untrained(twin: Subject) -> UntrainedFindings:
-    mid, final = twin.moments[resid_mid(twin.config)], twin.moments[FINAL_NORM]
+    mid, final = twin.moments[twin.resid_mid], twin.moments[FINAL_NORM]
     _save(twin, mid)
     effects = _effects(twin, final.core(twin.rank, "oblique"), {}, edits=("keep",))
     return UntrainedFindings(
@@ -116,7 +120,7 @@ def _effects(subject: Subject, core: Core, controls: dict[str, list[Core]], *, e
     )
 
 
-def _site(subject: Subject, site: str, control_names: Sequence[str]) -> SiteFindings:
+def _site(subject: Subject, site: str, control_names: Sequence[str], fitted: dict[str, list[Core]]) -> SiteFindings:
     moments = subject.moments[site]
     cores = _save(subject, moments)
     curve = rank_curve(moments, subject.model, subject.heldout(), metric=cross_entropy(exact=True), positions="all")
@@ -126,7 +130,7 @@ def _site(subject: Subject, site: str, control_names: Sequence[str]) -> SiteFind
     effects = {
         projection: _effects(subject, core, {}, edits=("keep",)) for projection, core in cores.items() if projection != "oblique"
     }
-    effects["oblique"] = _effects(subject, cores["oblique"], controls)
+    effects["oblique"] = _effects(subject, cores["oblique"], controls | fitted)
     generator = subject.generator(f"changes {site}")
     sigma = moments.singular_values
     return SiteFindings(
@@ -186,7 +190,7 @@ def _spectrum(subject: Subject, twin: Subject) -> SpectrumFindings:
     assert on_core.error is not None, "the chain states its spectrum"
     expected = _leading(subject.task.eigenvalues, subject.rank)
     counted = _leading(subject.task.counted_eigenvalues(transitions), subject.rank)
-    moments = subject.moments[resid_mid(subject.config)]
+    moments = subject.moments[subject.resid_mid]
     drawn = moments.controls(
         subject.rank, ("random", "pca"), num_random=NUM_RANDOM_SPECTRA, generator=subject.generator("spectrum controls")
     )

@@ -38,7 +38,7 @@ from invariscope.tasks import HiddenMarkovChain
 from invariscope.tasks.task import SampledBatches, derive_seed
 from invariscope.training import train
 
-__all__ = ["belief_job"]
+__all__ = ["HiddenSubject", "belief_job", "hidden_subjects"]
 
 FIRST_TOKEN = 3
 """Before it the belief has hardly left its start, and two tokens say all there is."""
@@ -50,13 +50,17 @@ Code = Callable[[Int[Tensor, "B T"]], Float[Tensor, "B T c"]]
 def belief_job(*, config: dict[str, Any], folder: str, chain: str, seed: int) -> Any:
     """Train one model of a hidden chain and measure it, as a job of JSON values (:mod:`invariscope.parallel`)."""
     study = from_json_record(Config, config)
-    task = study.hidden_task(chain)
-    runs = Path(folder) / "runs" / chain
-    hidden = study.hidden
-    [run] = train(task, study.hidden_model(chain), hidden.train, seeds=[seed], folder=runs, engine="inline", progress=False)
+    return to_json_record(_measure(*hidden_subjects(study, Path(folder), chain, seed)))
+
+
+def hidden_subjects(study: Config, folder: Path, chain: str, seed: int) -> tuple[HiddenSubject, HiddenSubject]:
+    """The model of one seed, trained unless the run's folder has it already, and its untrained twin."""
+    task, runs = study.hidden_task(chain), folder / "runs" / chain
+    settings = study.hidden.train
+    [run] = train(task, study.hidden_model(chain), settings, seeds=[seed], folder=runs, engine="inline", progress=False)
     twin = untrained(run.model, torch.Generator().manual_seed(derive_seed(chain, seed, "untrained")))
-    subjects = [HiddenSubject(study=study, task=task, seed=seed, model=model) for model in (run.model, twin)]
-    return to_json_record(_measure(*subjects))
+    model, fresh = (HiddenSubject(study=study, task=task, seed=seed, model=model) for model in (run.model, twin))
+    return model, fresh
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,6 +71,11 @@ class HiddenSubject:
     task: HiddenMarkovChain
     seed: int
     model: Transformer
+
+    @property
+    def arm(self) -> str:
+        """The chain's name."""
+        return self.task.name
 
     @property
     def rank(self) -> int:
@@ -82,6 +91,10 @@ class HiddenSubject:
         """Sequences for a purpose, the same for every seed."""
         num = self.study.evaluate_sequences
         return SampledBatches(self.task, num, batch_size=BATCH, seed=derive_seed(self.task.name, purpose), pool=pool)
+
+    def heldout(self) -> SampledBatches:
+        """Held-out sequences, the same for every seed."""
+        return self.batches("heldout", "heldout")
 
     def generator(self, purpose: str) -> torch.Generator:
         """Of this seed and purpose alone."""
@@ -106,7 +119,7 @@ def _measure(subject: HiddenSubject, twin: HiddenSubject) -> BeliefFindings:
     metric = divergence()
     values, rows = measure_edits(
         subject.model,
-        subject.batches("heldout", "heldout"),
+        subject.heldout(),
         {"full": None},
         [metric],
         site=FINAL_NORM,
@@ -117,7 +130,7 @@ def _measure(subject: HiddenSubject, twin: HiddenSubject) -> BeliefFindings:
     core, fresh = subject.core(mid), twin.core(mid)
 
     def read(one: HiddenSubject, site: str, function: Callable[[Tensor], Tensor]) -> Estimate:
-        return _belief_r2(one, *site_rows(one.model, one.batches("heldout", "heldout"), function, site=site, positions="all"))
+        return _belief_r2(one, *site_rows(one.model, one.heldout(), function, site=site, positions="all"))
 
     return BeliefFindings(
         chain=subject.task.name,
@@ -156,7 +169,7 @@ def _last_two(subject: HiddenSubject) -> tuple[Float[Tensor, "n c"], Rows]:
     # The first token has no code of two; it is not among those that are scored.
     code = _flat(subject, lambda tokens: F.pad(subject.task.last_tokens_code(tokens, 2)[..., :-1], (0, 0, 1, 0)))
     parts, first_row = [], 0
-    for batch in subject.batches("heldout", "heldout"):
+    for batch in subject.heldout():
         index = select_positions("all", shape=(batch.num_rows, batch.length))
         parts.append(rows_of(batch, index, first_row=first_row))
         first_row += batch.num_rows
@@ -177,7 +190,7 @@ def _points(subject: HiddenSubject, core: Core) -> tuple[tuple[float, float, flo
     fitted, rows = core_coordinates(core, subject.model, subject.batches("extraction", "train"))
     late = rows.t >= FIRST_TOKEN
     operator = fit_operator(fitted[late], _flat(subject, subject.belief, "extraction", "train")[late], num_bootstrap=0)
-    z, rows = core_coordinates(core, subject.model, subject.batches("heldout", "heldout"))
+    z, rows = core_coordinates(core, subject.model, subject.heldout())
     chosen = (rows.t >= FIRST_TOKEN).nonzero()[:, 0][:: max(1, int((rows.t >= FIRST_TOKEN).sum()) // NUM_POINTS)]
     both = torch.cat([_flat(subject, subject.belief)[chosen], operator.predict(z[chosen])], dim=1)
     return tuple((row[0], row[1], row[subject.rank], row[subject.rank + 1]) for row in both.tolist())
@@ -220,7 +233,7 @@ def _write(subject: HiddenSubject, core: Core, code: Code | None) -> tuple[Float
         operator = fit_operator(written, z, groups=fit_rows.groups, num_bootstrap=0)
     values, parts, first_row = [], [], 0
     with torch.no_grad(), frozen(subject.model):
-        for batch in subject.batches("heldout", "heldout"):
+        for batch in subject.heldout():
             tokens = batch.inputs["tokens"]
             edit: Callable[[Tensor], Tensor] = core.keep
             if operator is not None and code is not None:

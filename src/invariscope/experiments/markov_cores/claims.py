@@ -36,6 +36,7 @@ MARKS = {
     "cca-12-state": Mark(kind="at_least", target=0.98),
     "cca-within-groups": Mark(kind="at_least", target=0.94),
     "transplant": Mark(kind="at_most", target=0.005),
+    "transplant-hidden": Mark(kind="at_most", target=0.005),
     "rank-2-control": Mark(kind="within", target=2, tolerance=0),
     "spectrum": Mark(kind="at_most", target=0.03),
     "spectrum-against-controls": Mark(kind="at_most", target=1 / 3),
@@ -67,6 +68,7 @@ UNTRAINED_SMALLEST = Mark(kind="at_most", target=0.5)
 UNTRAINED_MEAN = Mark(kind="at_most", target=0.65)
 UNTRAINED_WITHIN = Mark(kind="at_most", target=0.25)
 TRANSPLANT_CONTROL = Mark(kind="at_least", target=0.2)
+TRANSPLANT_PAIR = Mark(kind="at_least", target=0.8)
 BELIEF_FINAL_NORM = Mark(kind="at_least", target=0.98)
 BELIEF_CONTROL = Mark(kind="at_least", target=0.05)
 GAP_RULE = Mark(kind="within", target=2, tolerance=0)
@@ -149,10 +151,24 @@ STATEMENTS = (
     Statement(
         name="transplant",
         text="Coordinates of one seed's core, mapped by one affine map, run the other seed's model on a donor's input",
-        measure=lambda findings: m.measure_transplant(findings, control_mark=TRANSPLANT_CONTROL),
+        measure=lambda findings: m.measure_transplant(
+            findings.transplants, control_mark=TRANSPLANT_CONTROL, pair_mark=TRANSPLANT_PAIR
+        ),
         unit="nats above base",
         figure="transplant",
         source=OURS,
+    ),
+    Statement(
+        name="transplant-hidden",
+        text="So do those of a hidden chain, where they carry a belief about what nobody sees",
+        # Chance lies .17 nats above the optimum here: the controls' mark is that of the written belief.
+        measure=lambda findings: m.measure_transplant(
+            findings.hidden_transplants, control_mark=BELIEF_CONTROL, pair_mark=BELIEF_CONTROL
+        ),
+        unit="nats above base",
+        figure="transplant_hidden",
+        source=OURS,
+        applies=lambda findings: bool(findings.hidden_transplants),
     ),
     Statement(
         name="rank-2-control",

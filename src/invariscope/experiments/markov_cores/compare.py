@@ -11,21 +11,20 @@ from torch import Tensor
 from invariscope.cores import (
     Core,
     core_coordinates,
-    cross_entropy,
     projector_overlap,
-    transplant,
     weight_cosine,
 )
 from invariscope.estimate import Similarity
 from invariscope.experiments.markov_cores.config import TWELVE_STATES, Config
 from invariscope.experiments.markov_cores.findings import PairFindings, TransplantFindings
 from invariscope.experiments.markov_cores.subjects import Subject
+from invariscope.experiments.markov_cores.transplants import transplant_models
 from invariscope.numerics.similarity import cca_similarity
 from invariscope.positions import Rows
 from invariscope.storage.records import from_json_record, to_json_record
 from invariscope.tasks.task import derive_seed
 
-__all__ = ["COMPARED_RANK", "compare_job", "compare_models", "transplant_models"]
+__all__ = ["COMPARED_RANK", "compare_job", "compare_models"]
 
 # Three in every arm: in the rank-2 arm the third pair is the one that must have nothing in common.
 COMPARED_RANK = 3
@@ -101,42 +100,3 @@ def _within_groups(z: Tensor, labels: Tensor) -> Tensor:
     num = int(labels.max()) + 1
     sums = torch.zeros(num, z.shape[1], dtype=z.dtype).index_add_(0, labels, z)
     return z - (sums / torch.bincount(labels, minlength=num)[:, None])[labels]
-
-
-def transplant_models(a: Subject, b: Subject, twin: Subject) -> TransplantFindings:
-    """Carry the core coordinates of ``a`` into ``b``; ``twin`` is the untrained twin of ``a``."""
-    core_b = b.core("oblique")
-    rank = core_b.rank
-    controls = {(name, subject.seed): subject.control(name, rank) for name in ("random", "pca") for subject in (a, b)}
-    sources = {
-        "core": (a.core("oblique"), a, core_b),
-        "untrained": (twin.core("oblique"), twin, core_b),
-        "random": (controls["random", a.seed], a, core_b),
-        "random_pair": (controls["random", a.seed], a, controls["random", b.seed]),
-        "pca": (controls["pca", a.seed], a, controls["pca", b.seed]),
-    }
-    found = {
-        name: transplant(
-            source,
-            subject.model,
-            target,
-            b.model,
-            b.heldout(),
-            metric=cross_entropy(exact=True),
-            generator=torch.Generator().manual_seed(derive_seed(a.arm, a.seed, b.seed, "transplant")),
-        )
-        for name, (source, subject, target) in sources.items()
-    }
-    core = found["core"]
-    return TransplantFindings(
-        arm=a.arm,
-        seeds=(a.seed, b.seed),
-        base=core.base,
-        ceiling=core.ceiling,
-        donor=core.donor,
-        recipient=core.recipient,
-        shuffled=core.shuffled,
-        cost=core.cost,
-        r2=core.r2,
-        **{name: found[name].donor for name in ("untrained", "random", "random_pair", "pca")},
-    )

@@ -105,6 +105,8 @@ class PaperConfig:
 ARMS = ("real", "complex_pair", "twelve", "clustered", "overlapping", "rank_two")
 CARRYING = ("real", "twelve", "rank_two")
 """Arms without which claims have nothing to stand on."""
+FOLLOWED_ARM = "twelve"
+"""The arm whose first seed is followed over its training."""
 
 LEAST = {
     "sequence_length": 2,
@@ -113,6 +115,10 @@ LEAST = {
     "operator_sequences": 32,
     "control_sequences": 32,
     "num_random": 1,
+    "follow_every": 0,
+    "follow_sequences": 32,
+    "das_steps": 0,
+    "probe_tokens": 256,
 }
 """Below these a split has too few sequences on one side."""
 
@@ -142,6 +148,11 @@ class Config:
         operator_sequences: sequences behind each operator; at length 16, 20 000 of them are 300 000 transitions.
         control_sequences: sequences behind the operators of controls, whose errors are a hundred times larger.
         num_random: random subspaces behind each random control.
+        follow_every: steps between checkpoints of the first seed of ``twelve``, whose core is followed over its training; 0: it
+            is not.
+        follow_sequences: sequences behind the core, and held-out ones behind its ranks, at each of them.
+        das_steps: steps of the alignment search that stands beside the first core of each arm; 0: neither it nor the probe.
+        probe_tokens: tokens that the linear probe beside them is fitted and scored on.
 
     Raises:
         ConfigError, UnknownNameError: for a number out of range, a model that cannot be, a chain that does not exist or fit.
@@ -167,6 +178,10 @@ class Config:
     operator_sequences: int = 20_000
     control_sequences: int = 4_000
     num_random: int = 8
+    follow_every: int = 10
+    follow_sequences: int = 256
+    das_steps: int = 150
+    probe_tokens: int = 4096
 
     def __post_init__(self) -> None:
         for name, least in LEAST.items():
@@ -219,6 +234,27 @@ class Config:
             name: dataclasses.replace(part, seeds=tuple(range(seed, seed + len(part.seeds)))) for name, part in parts.items()
         }
         return dataclasses.replace(self, **moved)
+
+    def followed_seed(self) -> int | None:
+        """The seed that is followed over its training; None where none is."""
+        seeds = getattr(self, FOLLOWED_ARM).seeds
+        return seeds[0] if seeds and self.follow_every else None
+
+    def followed_steps(self) -> tuple[int, ...]:
+        """Steps at which the core is followed: close together at first, when most happens, then ever farther apart.
+
+        >>> Config().followed_steps()
+        (10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 400)
+        """
+        ladder = sorted({1, *(factor * 2**power for power in range(1, 32) for factor in (1, 1.5))})
+        steps = [int(rung * self.follow_every) for rung in ladder if 0 < rung * self.follow_every < self.train.steps]
+        return (*steps, self.train.steps)
+
+    def training(self, arm: str, seed: int) -> TrainConfig:
+        """How a model of an arm is trained: one like the other, but the followed one leaves checkpoints on its way."""
+        if arm == FOLLOWED_ARM and seed == self.followed_seed():
+            return dataclasses.replace(self.train, checkpoint_every=self.follow_every)
+        return self.train
 
     def paper_task(self) -> MarkovChain:
         """T = .75 I + .25 (cyclic shift) on four states."""
@@ -289,16 +325,20 @@ def _standard() -> Config:
     return Config(
         **arms,
         train=TrainConfig(steps=1200, eval_every=100),
+        follow_every=20,
+        follow_sequences=1024,
         sizes=SIZES,
         hidden=HiddenConfig(chains=("six_tokens", "mess3_blurred")),
         extract_sequences=2048,
         evaluate_sequences=2048,
+        das_steps=600,
+        probe_tokens=16_384,
     )
 
 
 def _paper() -> Config:
     none = {name: dataclasses.replace(getattr(Config(), name), seeds=()) for name in ARMS}
-    return Config(**none, paper=PaperConfig(seeds=(0, 100, 200)), extract_sequences=2048, evaluate_sequences=2048)
+    return Config(**none, paper=PaperConfig(seeds=(0, 100, 200)), follow_every=0, extract_sequences=2048, evaluate_sequences=2048)
 
 
 PRESETS: Mapping[str, Config] = {"quick": Config(), "standard": _standard(), "paper": _paper()}

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from invariscope.estimate import Estimate, Similarity
 from invariscope.experiments.markov_cores.claims import MARKS
 from invariscope.experiments.markov_cores.config import Config
+from invariscope.experiments.markov_cores.figures_follow import draw_followed
+from invariscope.experiments.markov_cores.figures_transplant import draw_hidden_transplants, draw_transplants
 from invariscope.experiments.markov_cores.findings import (
     BeliefFindings,
     Findings,
@@ -14,7 +16,6 @@ from invariscope.experiments.markov_cores.findings import (
     PairFindings,
     SizeFindings,
     SpectrumFindings,
-    TransplantFindings,
 )
 from invariscope.figures import (
     Ablation,
@@ -24,7 +25,7 @@ from invariscope.figures import (
     ConditionDots,
     Eigenvalues,
     Figure,
-    RankCurve,
+    RankCurves,
     RankSeries,
     SimilarityBar,
     SimilarityBars,
@@ -52,17 +53,28 @@ ARM_TITLES = {
     "overlapping": "twelve states, log of full rank",
     "rank_two": "rank-2 control",
 }
+BARS = {
+    "model": "core",
+    "core": "core",
+    "random": "random",
+    "pca": "PCA",
+    "gradient": "gradients",
+    "das": "DAS",
+    "probe": "linear probe",
+}
 MAX_PAIRS = 3
 WHERE = "after attention"
 
 
 def make_figures(config: Config, findings: Findings) -> list[Figure]:
     """Every figure, in the order of the report."""
-    main = (_rank_curves, _ablations, _eigenvalues, _similarities, _transplants, _training)
+    main = (_rank_curves, _ablations, _eigenvalues, _similarities, draw_transplants, _training)
     return [
         *([_paper_spectrum(config, findings)] if findings.paper else []),
         *([draw(config, findings) for draw in main] if findings.models else []),
+        *draw_followed(config, findings),
         *([_beliefs(findings), _belief_transplants(findings)] if findings.beliefs else []),
+        *([draw_hidden_transplants(config, findings)] if findings.hidden_transplants else []),
         *([_sizes(findings)] if findings.sizes else []),
     ]
 
@@ -87,7 +99,7 @@ def _rank_curves(config: Config, findings: Findings) -> Figure:
         )
         for model in findings.models
     ]
-    return draw_rank_curve(RankCurve(series=tuple(series), where=f"{WHERE}, oblique core"))
+    return draw_rank_curve(RankCurves(series=tuple(series), where=f"{WHERE}, oblique core"))
 
 
 def _ablations(config: Config, findings: Findings) -> Figure:
@@ -97,7 +109,7 @@ def _ablations(config: Config, findings: Findings) -> Figure:
         Ablation(
             panel=_title(config, model.arm),
             edit=row.edit,
-            name="core" if row.name == "model" else row.name,
+            name=BARS[row.name],
             value=row.estimate.value,
             low=row.estimate.low,
             high=row.estimate.high,
@@ -117,8 +129,19 @@ def _ablations(config: Config, findings: Findings) -> Figure:
             intervals="error bars: 95\u00a0% bootstrap intervals over sequences, for random the range over "
             f"{config.num_random} draws",
             where=f"{WHERE}, first seed of each chain",
-            note="A control that does what the core does has found the same directions.",
+            note="A control that does what the core does has found the same directions." + _costs(first[0]),
         )
+    )
+
+
+def _costs(model: ModelFindings) -> str:
+    """What the fitted subspaces took beside the core, in words; nothing where there are none."""
+    if not model.fitted:
+        return ""
+    parts = ", ".join(f"{BARS[one.name]} {one.forward} and {one.backward}" for one in model.fitted)
+    return (
+        " DAS is optimised to keep the output, the linear probe to read the next token. What each took, in forward and backward "
+        f"passes of one sequence: {parts}."
     )
 
 
@@ -232,55 +255,6 @@ def _bar(panel: str, name: str, found: Similarity, *, trained: bool) -> Similari
         null=found.null_components,
         role="core" if trained else "control",
     )
-
-
-def _transplants(config: Config, findings: Findings) -> Figure:
-    dots: list[Condition] = []
-    shown = _costliest(findings.transplants)
-    for found in shown:
-        panel = f"{config.arms()[found.arm].chain}: seed {found.seeds[0]} into seed {found.seeds[1]}"
-        rows: dict[str, tuple[Estimate, bool]] = {
-            "the model itself (base)": (found.base, True),
-            "own core coordinates (ceiling)": (found.ceiling, True),
-            "the other seed's core": (found.donor, True),
-            "PCA into PCA": (found.pca, False),
-            "random subspace into core": (found.random, False),
-            "untrained model's core": (found.untrained, False),
-            "map fitted on shuffled pairs": (found.shuffled, False),
-            "random into random": (found.random_pair, False),
-            "scored by the recipient's law": (found.recipient, False),
-        }
-        dots += [
-            Condition(
-                panel=panel, name=name, value=value.value, low=value.low, high=value.high, role="core" if treated else "control"
-            )
-            for name, (value, treated) in rows.items()
-        ]
-    chances = {
-        f"stationary law of {config.arms()[arm].chain}": config.task(arm).chance().cross_entropy
-        for arm in dict.fromkeys(found.arm for found in shown)
-    }
-    return draw_condition_dots(
-        ConditionDots(
-            dots=tuple(dots),
-            references=chances,
-            title=f"One seed's core runs the other's model ({WHERE})",
-            caption=f"The {len(shown)} of {len(findings.transplants)} transplants that cost most. "
-            "Exact cross-entropy, under the donor's law, of one seed's model on a recipient whose core coordinates were "
-            "replaced by the other seed's of a donor, mapped by one affine map fitted on other sequences. Filled: treatment and "
-            "bounds; open: controls. The last row scores the same run by the recipient's own law: high, as the core carries the "
-            "answer. 95\u00a0% bootstrap intervals over sequences are mostly smaller than the symbols.",
-        ),
-        name="transplant",
-    )
-
-
-def _costliest(found: Sequence[TransplantFindings]) -> list[TransplantFindings]:
-    """The two of each chain that cost most."""
-    shown: list[TransplantFindings] = []
-    for arm in dict.fromkeys(one.arm for one in found):
-        shown += sorted((one for one in found if one.arm == arm), key=lambda one: -one.cost.value)[:2]
-    return shown
 
 
 def _sizes(findings: Findings) -> Figure:

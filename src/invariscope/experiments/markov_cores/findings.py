@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from invariscope.cores import RankCurve
+from invariscope.cores import CoreSeries, RankCurve
 from invariscope.cores.validate import EffectRow
 from invariscope.estimate import Estimate, Similarity
 
 __all__ = [
     "BeliefFindings",
     "Findings",
+    "FollowFindings",
     "ModelFindings",
     "PairFindings",
     "PaperFindings",
@@ -131,6 +132,7 @@ class ModelFindings:
         resid_mid: after attention. final_norm: before the unembedding.
         spectrum: None in the rank-2 arm, whose spectrum is no claim.
         steps, curve: evaluations over training, divergence in nats.
+        fitted: what fitted subspaces took, the core beside them; empty but for the first seed of an arm.
     """
 
     arm: str
@@ -143,16 +145,35 @@ class ModelFindings:
     steps: tuple[int, ...]
     curve: tuple[float, ...]
     untrained: UntrainedFindings
+    fitted: tuple[FittedFindings, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedFindings:
+    """What a subspace took, the core's among them.
+
+    Args:
+        forward, backward: passes of one sequence through the model.
+        score: of the fit by its own measure: for DAS its loss in nats, for the probe its hold-out accuracy; None for the core.
+    """
+
+    name: str
+    forward: int
+    backward: int
+    score: Estimate | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransplantFindings:
     """Core coordinates of seed a carried into seed b, oblique cores at resid_mid, donor inputs; exact cross-entropy in nats.
 
+    On the arms of the 12-state chains, and on hidden chains by their names.
+
     Args:
         base, ceiling, donor, recipient, shuffled, cost, r2: as in :class:`invariscope.cores.Transplant`.
         untrained: the same from the untrained twin of a. random: from a random subspace of a into the core of b.
         random_pair: from a random subspace of a into one of b. pca: from the principal components of a into those of b.
+        smaller: cores of one direction fewer. final_norm, final_norm_pca: cores and principal components before the unembedding.
     """
 
     arm: str
@@ -168,6 +189,9 @@ class TransplantFindings:
     random: Estimate
     random_pair: Estimate
     pca: Estimate
+    smaller: Estimate
+    final_norm: Estimate
+    final_norm_pca: Estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,13 +341,24 @@ class PaperPairFindings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FollowFindings:
+    """One model's core at checkpoints over its training; the cores have the rank of the chain."""
+
+    arm: str
+    seed: int
+    series: CoreSeries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
     """The whole study; a part is empty where the preset leaves it out."""
 
     models: tuple[ModelFindings, ...] = ()
     pairs: tuple[PairFindings, ...] = ()
+    followed: tuple[FollowFindings, ...] = ()
     sizes: tuple[SizeFindings, ...] = ()
     beliefs: tuple[BeliefFindings, ...] = ()
+    hidden_transplants: tuple[TransplantFindings, ...] = ()
     paper: tuple[PaperFindings, ...] = ()
     paper_pairs: tuple[PaperPairFindings, ...] = ()
 

@@ -5,11 +5,18 @@ Which marks the numbers have to meet stands in ``claims.py``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from invariscope.estimate import Estimate, Similarity
 from invariscope.experiments.markov_cores.config import FOUR_STATES, TWELVE_STATES
-from invariscope.experiments.markov_cores.findings import Findings, ModelFindings, PairFindings, SiteFindings, SpectrumFindings
+from invariscope.experiments.markov_cores.findings import (
+    Findings,
+    ModelFindings,
+    PairFindings,
+    SiteFindings,
+    SpectrumFindings,
+    TransplantFindings,
+)
 from invariscope.experiments.markov_cores.worst import Measured, end, farthest, largest, over, size
 from invariscope.storage.claims import Control, Mark
 
@@ -29,7 +36,8 @@ __all__ = [
     "measure_weight_cosine",
 ]
 
-SUBSPACES = ("random", "pca", "gradient")
+SUBSPACES = {"random": "random", "pca": "PCA", "gradient": "gradients", "das": "DAS (fitted to keep)", "probe": "linear probe"}
+"""Subspaces of equal rank, by the name of their effects; the last two are fitted for the first seed of an arm only."""
 
 
 def _seeds(models: Sequence[ModelFindings]) -> list[int]:
@@ -110,7 +118,7 @@ def measure_keep(findings: Findings, *, activation_mark: Mark) -> Measured:
     value, low, high = max(size(site.keep_change[side]) for site in sites for side in ("adjoint", "oblique"))
     activation = [size(site.keep_change["activation"])[0] for site in sites]
     controls = [over("activation side", activation, max, activation_mark)]
-    controls += [over(f"{name}, equal rank", [_change(site, name, "keep") for site in sites], min) for name in SUBSPACES]
+    controls += _equal_rank(sites, lambda site, name: _change(site, name, "keep"), min)
     return Measured(
         value=value,
         low=low,
@@ -140,8 +148,20 @@ def measure_remove(findings: Findings) -> Measured:
         high=least.high,
         num=len(models),
         seeds=_seeds(models),
-        controls=[over(f"{name}, equal rank", [share(site, name) for site in sites], max) for name in SUBSPACES],
+        controls=_equal_rank(sites, share, max),
     )
+
+
+def _equal_rank(
+    sites: Sequence[SiteFindings], measure: Callable[[SiteFindings, str], float], pick: Callable[[Sequence[float]], float]
+) -> list[Control]:
+    """One control a subspace, over the sites where it was measured."""
+    measured = {name: [site for site in sites if any(row.name == name for row in site.effects)] for name in SUBSPACES}
+    return [
+        over(f"{title}, equal rank", [measure(site, name) for site in measured[name]], pick)
+        for name, title in SUBSPACES.items()
+        if measured[name]
+    ]
 
 
 def keep_by_construction(findings: Findings) -> Measured:
@@ -202,9 +222,8 @@ def measure_cca_within(findings: Findings, *, untrained_mark: Mark) -> Measured:
     return _cca(pairs, [pair.within for pair in pairs if pair.within is not None], controls)
 
 
-def measure_transplant(findings: Findings, *, control_mark: Mark) -> Measured:
+def measure_transplant(found: Sequence[TransplantFindings], *, control_mark: Mark, pair_mark: Mark) -> Measured:
     """Largest cost of running one seed's model on the other's coordinates, in nats above the unedited model."""
-    found = findings.transplants
     worst = largest([one.cost for one in found])
 
     def excess(name: str) -> list[float]:
@@ -214,9 +233,12 @@ def measure_transplant(findings: Findings, *, control_mark: Mark) -> Measured:
         over("map fitted on shuffled pairs", excess("shuffled"), min, control_mark),
         over("from an untrained model", excess("untrained"), min, control_mark),
         over("from a random subspace", excess("random"), min, control_mark),
-        over("random into random", excess("random_pair"), min),
+        over("random into random", excess("random_pair"), min, pair_mark),
         over("PCA into PCA", excess("pca"), min),
+        over("one direction fewer", excess("smaller"), min),
         over("own coordinates (ceiling)", excess("ceiling"), max),
+        over("before the unembedding, where it cannot fail", excess("final_norm"), max),
+        over("PCA before the unembedding", excess("final_norm_pca"), max),
     ]
     return Measured(
         value=worst.value,
@@ -225,7 +247,8 @@ def measure_transplant(findings: Findings, *, control_mark: Mark) -> Measured:
         num=len(found),
         seeds=sorted({seed for one in found for seed in one.seeds}),
         controls=controls,
-        note="the paper compares cores and does not exchange them",
+        note="the paper compares cores and does not exchange them; before the unembedding principal components do as well, so "
+        "that site discriminates nothing",
     )
 
 

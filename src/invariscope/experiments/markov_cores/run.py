@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, TypeVar
 
 from invariscope.experiments.markov_cores.claims import make_claims
@@ -11,11 +11,13 @@ from invariscope.experiments.markov_cores.figures import make_figures
 from invariscope.experiments.markov_cores.findings import (
     BeliefFindings,
     Findings,
+    FollowFindings,
     ModelFindings,
     PairFindings,
     PaperFindings,
     PaperPairFindings,
     SizeFindings,
+    TransplantFindings,
 )
 from invariscope.parallel import map_jobs, track
 from invariscope.storage.claims_file import write_claims
@@ -66,12 +68,23 @@ def run(
     pairs = [{"arm": arm, "seeds": list(pair)} for arm, settings in arms for pair in combinations(settings.seeds, 2)]
     sizes = [{"width": width, "num_heads": heads, "num_layers": layers} for width, heads, layers in config.sizes]
     believers = [{"chain": chain, "seed": seed} for chain in hidden.chains for seed in hidden.seeds]
+    carried = [
+        {"chain": chain, "seeds": list(pair)}
+        for chain in hidden.chains
+        for neighbours in pairwise(hidden.seeds)
+        for pair in (neighbours, neighbours[::-1])
+    ]
+    followed = [] if (seed := config.followed_seed()) is None else [{"seed": seed}]
     paper_pairs = [{"seeds": list(pair)} for pair in combinations(paper.seeds, 2)]
     findings = Findings(
         models=mapped(ModelFindings, "training and analysing", "models", "analyse:model_job", seeds),
         pairs=mapped(PairFindings, "comparing", "pairs of seeds", "compare:compare_job", pairs),
+        followed=mapped(FollowFindings, "following", "models", "following:follow_job", followed),
         sizes=mapped(SizeFindings, "sizes", "models", "sizes:size_job", sizes),
         beliefs=mapped(BeliefFindings, "hidden chains", "models", "beliefs:belief_job", believers),
+        hidden_transplants=mapped(
+            TransplantFindings, "transplanting", "pairs of seeds", "transplants:hidden_transplant_job", carried
+        ),
         paper=mapped(PaperFindings, "the paper's setting", "models", "paper:paper_job", [{"seed": seed} for seed in paper.seeds]),
         paper_pairs=mapped(PaperPairFindings, "comparing the paper's", "pairs of seeds", "paper:paper_pair_job", paper_pairs),
     )

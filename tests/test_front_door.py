@@ -20,7 +20,8 @@ PROMISED = """
     Batch Moments Core collect_moments extract_core validate_core Effects identify_operator fit_operator compare_coordinates
     projector_overlap transplant load_core rank_curve core_coordinates weight_cosine read_sites edit_site logits margin
     choices read_pairs cross_entropy accuracy auc by_energy by_gap by_sufficiency Transformer TransformerConfig untrained train
-    TrainConfig load_run Run follow_core CoreSeries tasks Estimate Similarity InvariscopeError QRFactor
+    TrainConfig load_run Run follow_core CoreSeries tasks Estimate Similarity InvariscopeError QRFactor load_language_model
+    LanguageModel sweep_layers LayerSweep export_steering verify_model
 """
 
 

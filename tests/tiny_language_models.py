@@ -74,3 +74,43 @@ class TinyLanguageModel:
 
     def single_token(self, text: str) -> int:
         return self.encode(text[-1])[0]
+
+
+WORDS = [
+    "the",
+    "old",
+    "new",
+    "key",
+    "keys",
+    "lamp",
+    "lamps",
+    "door",
+    "doors",
+    "coin",
+    "coins",
+    "is",
+    "are",
+    "was",
+    "were",
+    "red",
+    "blue",
+    "The",
+    "and",
+    "of",
+    "in",
+]
+
+
+def save_tiny_folder(folder, *, family: str = "llama", seed: int = 0):
+    """Save a tiny model with a tokeniser of whole words into ``folder``, as save_pretrained does; return the folder."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+    from transformers import PreTrainedTokenizerFast
+
+    words = {word: number for number, word in enumerate(["<unk>", *WORDS])}
+    tokenizer = Tokenizer(WordLevel(words, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = Whitespace()
+    tiny_model(family, seed=seed).save_pretrained(folder)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>").save_pretrained(folder)
+    return folder

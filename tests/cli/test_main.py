@@ -22,7 +22,7 @@ def test_help_names_every_command_and_every_exit_status(capsys: pytest.CaptureFi
     assert main(["--help"]) == 0
     said = capsys.readouterr().out
     assert all(f"  {name}" in said for name in COMMANDS)
-    assert "0 finished, 1 crashed, 2 bad input, 3 not reproduced (run --strict), 130 interrupted" in said
+    assert "0 finished, 1 crashed or not verified, 2 bad input, 3 not reproduced (--strict), 130 interrupted" in said
 
 
 def test_every_command_has_help_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,9 +39,15 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("argv", "line"),
     [
-        ([], "error: no command; expected one of list, run, report, follow, compare; see invariscope --help"),
-        (["--debug"], "error: no command; expected one of list, run, report, follow, compare; see invariscope --help"),
-        (["rnu"], "error: unknown command 'rnu'; expected one of its known names; nearest: run, --version, report"),
+        (
+            [],
+            "error: no command; expected one of list, run, report, follow, compare, core, verify, tokens; see invariscope --help",
+        ),
+        (
+            ["--debug"],
+            "error: no command; expected one of list, run, report, follow, compare, core, verify, tokens; see invariscope --help",
+        ),
+        (["rnu"], "error: unknown command 'rnu'; expected one of its known names; nearest: run, --version, core"),
         (["--halp"], "error: unknown option '--halp'; expected one of its known names; nearest: --help, --version, list"),
     ],
 )
@@ -63,6 +69,10 @@ def test_what_is_no_command_is_bad_input(argv: list[str], line: str, capsys: pyt
         (["report", "--help"], 0),
         (["follow", "--help"], 0),
         (["compare", "--help"], 0),
+        (["core", "--help"], 0),
+        (["verify", "--help"], 0),
+        (["tokens", "--help"], 0),
+        (["list", "--models"], 0),
         (["run", "markov"], 2),
         (["run", "markov-cores", "--preset", "quik"], 2),
         (["run", "markov-cores", "--config", "nowhere.toml"], 2),
@@ -94,7 +104,7 @@ def test_bad_input_is_one_line_on_standard_error_without_a_traceback(start: Star
     process = start("run", "markov")
     out, err = process.communicate()
     assert (process.returncode, out) == (2, "")
-    assert err == "error: unknown experiment 'markov'; expected one of its known names; nearest: markov-cores\n"
+    assert err == "error: unknown experiment 'markov'; expected one of its known names; nearest: markov-cores, agreement\n"
 
 
 def test_debug_shows_the_traceback_of_bad_input(start: Start) -> None:

@@ -113,6 +113,19 @@ def test_a_hook_on_what_is_skipped_is_refused():
     handle.remove()
 
 
+def test_the_recorders_that_transformers_leaves_behind_do_not_count():
+    model = tiny_model("llama")
+    batch = prompts()
+    with torch.no_grad():
+        model(**batch.inputs, output_hidden_states=True)
+    assert any(block._forward_hooks for block in model.model.layers)
+    rows = split_prefix(model, batch)
+    state = read_states(Downstream(model), rows, blocks=[1])[1]
+    with torch.no_grad():
+        found = Downstream(model, block=1)(**from_state(rows, state).inputs)
+    assert found == pytest.approx(plain(model, batch), abs=2e-5)
+
+
 def test_a_block_that_is_not_there_is_refused():
     with pytest.raises(ConfigError, match="block 3 of a model of 3 blocks"):
         Downstream(tiny_model("llama"), block=3)

@@ -4,7 +4,7 @@
 status  meaning
 ======  ================================================================================================
 0       finished; what the verdicts say does not matter
-1       a run crashed
+1       a run crashed, or ``verify`` found a deviation above its tolerance
 2       bad input: one line that says what was given, what was expected, what to do
 3       with ``--strict``: a claim is not reproduced
 130     interrupted with Ctrl-C
@@ -32,11 +32,14 @@ __all__ = ["BAD_INPUT", "COMMANDS", "CRASHED", "FINISHED", "INTERRUPTED", "NOT_R
 FINISHED, CRASHED, BAD_INPUT, NOT_REPRODUCED, INTERRUPTED = 0, 1, 2, 3, 130
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "list": ("", "the experiments and their presets, one line each"),
+    "list": ("", "the experiments and their presets, or --models with licences, one line each"),
     "run": ("EXPERIMENT", "run an experiment: train, measure, judge its claims, write the report"),
     "report": ("RUN_DIR", "build the offline HTML report of a run anew"),
     "follow": ("FOLDER", "a core over the checkpoints of a run: ranks, overlap, spectrum"),
     "compare": ("CORE_OR_RUN ...", "how alike cores or runs are: spans, coordinates, weights"),
+    "core": ("MODEL PAIRS.csv", "the core of a behaviour of your own in a language model: sweep, report, steering vector"),
+    "verify": ("MODEL", "layer by layer, our way through a language model against plain Hugging Face"),
+    "tokens": ("MODEL TEXT", "how a text is split, what stands before it, which token is the last"),
 }
 """Name to argument and one line; each stands in its own file, ``cli/NAME.py``, as a function ``command(args)``."""
 
@@ -118,7 +121,7 @@ def _print_help() -> None:
         Text(),
         Text("invariscope COMMAND --help explains a command, invariscope run EXPERIMENT --help every setting of an experiment;"),
         Text("--version prints the version, and --debug, after any command, the traceback of whatever went wrong."),
-        Text("Exit status: 0 finished, 1 crashed, 2 bad input, 3 not reproduced (run --strict), 130 interrupted."),
+        Text("Exit status: 0 finished, 1 crashed or not verified, 2 bad input, 3 not reproduced (--strict), 130 interrupted."),
     ]
     for line in lines:
         console.print(line, soft_wrap=True, highlight=False)

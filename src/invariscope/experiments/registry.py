@@ -58,6 +58,17 @@ EXPERIMENTS: Mapping[str, ExperimentEntry] = {
             },
             module="invariscope.experiments.markov_cores",
         ),
+        ExperimentEntry(
+            name="agreement",
+            summary="One late direction of a pretrained language model carries subject-verb agreement",
+            source="arXiv:2602.22600",
+            presets={
+                "quick": "late layers of the two models that ship in packages, some minutes on two cores",
+                "standard": "every layer of both: about half an hour on two cores",
+                "paper": "the paper's six models, for whoever has them",
+            },
+            module="invariscope.experiments.language_cores",
+        ),
     )
 }
 

@@ -5,11 +5,14 @@ One file a kind of figure: a small dataclass of numbers, and a function that ret
 
 from invariscope.figures.ablation_bars import Ablation, AblationBars, draw_ablation_bars
 from invariscope.figures.condition_dots import Condition, ConditionDots, draw_condition_dots
+from invariscope.figures.coordinate_scatter import CoordinateScatter, ScatterPoints, draw_coordinate_scatter
 from invariscope.figures.core_over_training import CoreMoment, CoreOverTraining, draw_core_over_training
 from invariscope.figures.eigenvalues import Box, Eigenvalues, Spectrum, draw_eigenvalues
 from invariscope.figures.figure import Figure
 from invariscope.figures.follow_curves import FollowCurve, FollowCurves, draw_follow_curves
 from invariscope.figures.frames import Frame
+from invariscope.figures.layer_curves import LayerCurve, LayerCurves, draw_layer_curves
+from invariscope.figures.margin_histogram import MarginBars, MarginHistogram, draw_margin_histogram
 from invariscope.figures.rank_curve import RankCurves, RankSeries, draw_rank_curve
 from invariscope.figures.similarity_bars import SimilarityBar, SimilarityBars, draw_similarity_bars
 from invariscope.figures.simplex import Simplex, SimplexPoints, draw_simplex
@@ -21,6 +24,7 @@ __all__ = [
     "Box",
     "Condition",
     "ConditionDots",
+    "CoordinateScatter",
     "CoreMoment",
     "CoreOverTraining",
     "Eigenvalues",
@@ -28,8 +32,13 @@ __all__ = [
     "FollowCurve",
     "FollowCurves",
     "Frame",
+    "LayerCurve",
+    "LayerCurves",
+    "MarginBars",
+    "MarginHistogram",
     "RankCurves",
     "RankSeries",
+    "ScatterPoints",
     "SimilarityBar",
     "SimilarityBars",
     "Simplex",
@@ -39,9 +48,12 @@ __all__ = [
     "TrainingCurves",
     "draw_ablation_bars",
     "draw_condition_dots",
+    "draw_coordinate_scatter",
     "draw_core_over_training",
     "draw_eigenvalues",
     "draw_follow_curves",
+    "draw_layer_curves",
+    "draw_margin_histogram",
     "draw_rank_curve",
     "draw_similarity_bars",
     "draw_simplex",

@@ -57,7 +57,7 @@ class Downstream(nn.Module):
                 f"block {block} of a model of {num_blocks} blocks", expected=f"0 to {num_blocks - 1}", do="count blocks from 0"
             )
         self.block = block
-        self.vocabulary = None if vocabulary is None else torch.as_tensor(list(vocabulary))
+        self.vocabulary: Tensor | None = None if vocabulary is None else torch.as_tensor(list(vocabulary))
         self.state = nn.Identity()
 
     def forward(
@@ -97,7 +97,7 @@ class Downstream(nn.Module):
         return self._unembed(found.last_hidden_state[:, -1])
 
     def _unembed(self, final: Float[Tensor, "B D"]) -> Float[Tensor, "B V"]:
-        head = self.parts.unembedding
+        head: Any = self.parts.unembedding
         if self.vocabulary is None:
             logits = head(final)
         else:
@@ -142,7 +142,9 @@ class Downstream(nn.Module):
     def _refuse_hooks(self, skipped: Sequence[nn.Module]) -> None:
         for number, block in enumerate(skipped):
             for name, module in block.named_modules():
-                if module._forward_hooks or module._forward_pre_hooks:
+                hooks = (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
+                # What transformers installs to record hidden states stays for good and sees nothing unless it is asked to.
+                if any(not getattr(hook, "__module__", "").startswith("transformers.") for hook in hooks):
                     where = f"block {number}, {name!r}," if name else f"block {number}"
                     raise HookedSiteError(
                         f"a hook on {where} of a forward that starts above block {len(skipped) - 1}",

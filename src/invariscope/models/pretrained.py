@@ -1,0 +1,258 @@
+"""Pretrained language models by short name, hub id, folder or GGUF file, with their tokeniser and what is known of both.
+
+    lm = load_language_model("smollm2-135m")       # its file comes inside a Python package: read, never executed
+    lm = load_language_model("out/my-fine-tuned")  # a folder that save_pretrained wrote
+    lm = load_language_model("model.gguf")         # dequantised once, kept in the user's cache
+    lm = load_language_model("org/name")           # a hub id: the only case that may ask the network
+
+The module that transformers builds runs as it is: no weight is folded or centred, and sites are hooks on its named modules
+(:mod:`invariscope.sites`). Needs the extra ``llm``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from invariscope.errors import ConfigError, ForeignFileError, ObjectiveError, UnknownNameError, nearest_names, unknown_name
+from invariscope.models.converted import converted_copy, quiet_transformers
+from invariscope.sites import language_parts, list_sites
+from invariscope.storage.shipped_models import SHIPPED_MODELS
+
+__all__ = ["LanguageModel", "load_language_model"]
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+WEIGHTS = ("*.safetensors", "*.bin", "*.safetensors.index.json", "*.bin.index.json")
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_EXTRA = "pip install 'invariscope[llm]'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LanguageModel:
+    """A causal language model and its tokeniser.
+
+    Args:
+        name: as it was asked for.
+        model: in evaluation mode. tokenizer: transformers' own.
+        source: where the files come from. licence: where it is known.
+        bos: the token that stands before every text, or "none": what the tokeniser does by default.
+    """
+
+    name: str
+    model: nn.Module
+    tokenizer: Any
+    source: str
+    licence: str
+    bos: str
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a text, the BOS token among them where the tokeniser adds one."""
+        return list(self.tokenizer(text)["input_ids"])
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The text of each token."""
+        return [self.tokenizer.decode([token]) for token in ids]
+
+    def single_token(self, text: str) -> int:
+        """The id of a text that is one token after some other text, such as `` are``.
+
+        Raises:
+            ObjectiveError: where it is several, with its pieces.
+        """
+        ids = list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        if len(ids) != 1:
+            raise ObjectiveError(
+                f"{text!r}, which {self.name} splits into {self.pieces(ids)}",
+                expected="one token",
+                do="choose another form; most tokenisers want the leading space",
+            )
+        return ids[0]
+
+    def sites(self) -> tuple[str, ...]:
+        """The names of all sites, in the order of the forward pass."""
+        return list_sites(self.model)
+
+    @property
+    def num_layers(self) -> int:
+        """Blocks."""
+        return len(language_parts(self.model).blocks)
+
+    @property
+    def width(self) -> int:
+        """D of the residual stream."""
+        return int(_config(self.model).hidden_size)
+
+    @property
+    def context_length(self) -> int | None:
+        """The longest text in tokens, where the model has one."""
+        found = getattr(_config(self.model), "max_position_embeddings", None)
+        return int(found) if found else None
+
+    def describe(self) -> dict[str, Any]:
+        """What a manifest says of it; JSON."""
+        parts = language_parts(self.model)
+        return {
+            "name": self.name,
+            "source": self.source,
+            "licence": self.licence,
+            "family": parts.model_type,
+            "layers": len(parts.blocks),
+            "width": self.width,
+            "dtype": str(next(self.model.parameters()).dtype).removeprefix("torch."),
+            "bos": self.bos,
+            "chat template": "not used",
+        }
+
+
+def load_language_model(
+    name: str | Path,
+    *,
+    dtype: str | torch.dtype | None = None,
+    device: torch.device | str | None = None,
+    device_map: Any = None,
+    attention: str | None = None,
+    trust_remote_code: bool = False,
+    cache: Path | None = None,
+) -> LanguageModel:
+    """Load a language model and its tokeniser.
+
+    Args:
+        name: a shipped name (``invariscope list --models``), a folder, a .gguf file, or a hub id.
+        dtype: of the weights; None: float32.
+        device: where it goes; None: where it was loaded. device_map: as in transformers, with accelerate; not with ``device``.
+        attention: transformers' implementation, such as ``eager``, which attention patterns need; None: its own choice.
+        trust_remote_code: run code that comes with the model; never set unless you do.
+        cache: where dequantised copies are kept; None: the user's cache folder.
+
+    Raises:
+        ConfigError: where the extra ``llm`` or a model's package is missing, for a folder without weights, a model that needs
+            its own code, quantised weights, and an unknown dtype; each with what to do.
+        UnknownNameError: for a name that is none of the four, with the nearest ones.
+        ForeignFileError: for a damaged or truncated file.
+    """
+    _require_transformers()
+    number = _dtype(dtype)
+    if device is not None and device_map is not None:
+        raise ConfigError(f"device {device!r} and device_map {device_map!r}", expected="one of the two", do="leave one out")
+    where, source, licence, local = _locate(str(name), cache)
+    if local:
+        _check_folder(Path(where), trust_remote_code=trust_remote_code)
+    model, tokenizer = _from_pretrained(
+        where, dtype=number, device_map=device_map, attention=attention, local=local, trust_remote_code=trust_remote_code
+    )
+    if device is not None:
+        model = model.to(device)
+    ids = list(tokenizer("a")["input_ids"])
+    first = ids[0] if ids and ids[0] == tokenizer.bos_token_id is not None else None
+    bos = "none" if first is None else f"{tokenizer.bos_token!r} before every text"
+    return LanguageModel(name=str(name), model=model.eval(), tokenizer=tokenizer, source=source, licence=licence, bos=bos)
+
+
+def _require_transformers() -> None:
+    missing = [name for name in ("transformers", "accelerate", "gguf") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ConfigError(f"language models without {', '.join(missing)}", expected="the extra 'llm'", do=_EXTRA)
+
+
+def _dtype(dtype: str | torch.dtype | None) -> torch.dtype:
+    if isinstance(dtype, torch.dtype):
+        return dtype
+    if dtype is None:
+        return torch.float32
+    if dtype not in DTYPES:
+        raise unknown_name("dtype", dtype, DTYPES)
+    return DTYPES[dtype]
+
+
+def _locate(name: str, cache: Path | None) -> tuple[str, str, str, bool]:
+    """Folder or hub id, source, licence, and whether it is a folder."""
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr)
+
+    if name in SHIPPED_MODELS:
+        shipped = SHIPPED_MODELS[name]
+        folder = converted_copy(shipped.paths(), sha256=shipped.sha256, cache=cache, say=say)
+        packages = ", ".join(f"{package} {version}" for package, version in shipped.packages)
+        return str(folder), f"packages {packages}", shipped.licence, True
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return str(path), f"folder {path}", "", True
+    if path.suffix == ".gguf":
+        if not path.is_file():
+            raise ForeignFileError(f"{path}, which is not there", expected="a .gguf file", do="correct the path")
+        return str(converted_copy([path], cache=cache, say=say)), f"file {path}", "", True
+    if _HUB_ID.fullmatch(name) and not path.exists():
+        return name, f"hub {name}", "", False
+    near = ", ".join(nearest_names(name, SHIPPED_MODELS))
+    raise UnknownNameError(
+        f"language model {name!r}",
+        expected=f"a shipped name ({near}), a folder, a .gguf file, or a hub id such as org/name",
+        do="see invariscope list --models, or correct the path",
+    )
+
+
+def _check_folder(folder: Path, *, trust_remote_code: bool) -> None:
+    try:
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{folder} without config.json", expected="a folder that save_pretrained wrote", do="save model and tokenizer into it"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise ForeignFileError(
+            f"{folder / 'config.json'} ({error})", expected="the model's configuration as JSON", do="save the model again"
+        ) from error
+    if not any(any(folder.glob(pattern)) for pattern in WEIGHTS):
+        raise ConfigError(
+            f"{folder} without weights", expected="a .safetensors file beside config.json", do="model.save_pretrained(folder)"
+        )
+    if "auto_map" in config and not trust_remote_code:
+        raise ConfigError(
+            f"{folder}, a model whose own code would have to run (auto_map in config.json)",
+            expected="a class that transformers knows",
+            do="read that code, and pass trust_remote_code=True if you trust it; it is never set for you",
+        )
+    if config.get("quantization_config"):
+        kind = config["quantization_config"].get("quant_method", "an unnamed method")
+        raise ConfigError(
+            f"{folder}, whose weights are quantised ({kind})",
+            expected="weights that gradients pass through",
+            do="load the model that it was made from, or a GGUF file, which is dequantised",
+        )
+
+
+def _from_pretrained(
+    where: str, *, dtype: torch.dtype, device_map: Any, attention: str | None, local: bool, trust_remote_code: bool
+) -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    options: dict[str, Any] = {"local_files_only": local, "trust_remote_code": trust_remote_code}
+    chosen = {} if attention is None else {"attn_implementation": attention}
+    try:
+        with quiet_transformers():
+            model = AutoModelForCausalLM.from_pretrained(where, dtype=dtype, device_map=device_map, **chosen, **options)
+            tokenizer = AutoTokenizer.from_pretrained(where, **options)
+    except Exception as error:
+        # Whatever transformers, safetensors or the hub raises is about what was given; its own words say what.
+        cause = " ".join(str(error).split())[:200]
+        raise ForeignFileError(
+            f"{where}, which transformers cannot load ({type(error).__name__}: {cause})",
+            expected="a causal language model with its tokenizer",
+            do="check the files" if local else "check the id and the network, or give a folder",
+        ) from error
+    return model, tokenizer
+
+
+def _config(model: nn.Module) -> Any:
+    config: Any = model.config
+    return config.get_text_config() if hasattr(config, "get_text_config") else config

@@ -1,0 +1,45 @@
+"""Layer curves: values reach traces and table; controls carry no bars; lines for chance and the chosen layer."""
+
+from __future__ import annotations
+
+import pytest
+
+from invariscope.errors import ShapeError, TooFewSamplesError
+from invariscope.figures import LayerCurve, LayerCurves, draw_layer_curves
+
+
+def curve(name="core", role="core", panel="tiny: flip", **changes) -> LayerCurve:
+    fields = {"layers": (0, 1), "values": (0.9, 0.1), "lows": (0.8, 0.0), "highs": (1.0, 0.2)} | changes
+    return LayerCurve(panel=panel, name=name, role=role, **fields)
+
+
+def draw(*curves, **changes):
+    return draw_layer_curves(LayerCurves(curves=curves, title="Layers", quantity="AUC", **changes))
+
+
+def test_values_reach_traces_and_table():
+    figure = draw(curve(), curve("random", "control"), chance=0.5, chosen={"tiny: flip": 1})
+    core, random = figure.plot["data"]
+    assert (core["x"], core["y"]) == ([0, 1], [0.9, 0.1])
+    assert core["error_y"]["array"] == pytest.approx([0.1, 0.1])
+    assert "error_y" not in random
+    assert random["marker"]["symbol"].endswith("open")
+    assert figure.rows[3] == ("tiny: flip", "random", "control", 1, 0.1, 0.0, 0.2)
+    assert "0.10 at layer 1" in figure.alt
+    shapes = figure.plot["layout"]["shapes"]
+    assert shapes[0]["y0"] == 0.5
+    assert shapes[1]["x0"] == 1
+
+
+def test_one_line_has_one_entry_in_the_legend():
+    figure = draw(curve(), curve(panel="tiny: keep"))
+    assert [trace["showlegend"] for trace in figure.plot["data"]] == [True, False]
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(ShapeError, match="curve 'core'"):
+        draw(curve(values=(0.1,)))
+    with pytest.raises(TooFewSamplesError, match="layers in curve 'core'"):
+        draw(curve(layers=(), values=(), lows=(), highs=()))
+    with pytest.raises(TooFewSamplesError, match="curves"):
+        draw()

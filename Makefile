@@ -49,7 +49,7 @@ help:
 	@echo "make clean  remove the environment and all that was built (results in out/ stay)"
 
 demo: $(DEMO_STAMP)
-	@echo "==> The study markov-cores, preset quick (about a minute on two cores)"
+	@echo "==> The study markov-cores, preset quick (a minute or two on two cores)"
 	@$(BIN)/invariscope run markov-cores --preset quick --out $(OUT) $(ARGS)
 	@echo "==> The report: $(OUT)/report.html (one file, opens offline in any browser)"
 
@@ -67,7 +67,7 @@ lint: $(DEV_STAMP)
 	@echo "==> lint-imports"
 	@$(BIN)/lint-imports --no-logo
 
-docs: $(DEV_STAMP)
+docs: $(DEV_STAMP) $(MODELS_STAMP)
 	@echo "==> The documentation, its examples executed (about half a minute)"
 	@$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "==> Built: $(CURDIR)/docs/_build/html/index.html"

@@ -8,12 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from invariscope.storage.shipped_models import shipped_model
+
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
-SAYS = {"your_own_module.py": ("core", "flip", "flipped: 0.0", "1024 tokens edited")}
+SAYS = {
+    "your_own_module.py": ("core", "flip", "flipped: 0.0", "1024 tokens edited"),
+    "your_own_model.py": ("tense in smollm2-135m", "core", "flipped at 1 token", "steering.safetensors"),
+}
+NEEDS = {"your_own_model.py": "smollm2-135m"}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_example_runs(path: Path):
+    if path.name in NEEDS and not shipped_model(NEEDS[path.name]).installed:
+        pytest.skip(f"{NEEDS[path.name]} is not installed: {shipped_model(NEEDS[path.name]).pip_line}")
     done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     for words in SAYS[path.name]:

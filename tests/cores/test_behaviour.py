@@ -26,7 +26,7 @@ def test_groups_are_on_one_side_and_second_answers_are_a_transfer(lm):
     # Letters x, y, p and q: what specificity leaves out.
     assert data.settings.answers == tuple(sorted(lm.single_token(letter) for letter in "xypq"))
     assert data.classes == ("y", "x")
-    assert not data.multi_token
+    assert data.whole_answers is None
 
 
 def test_a_behaviour_brings_its_parts_and_its_transfers(lm):

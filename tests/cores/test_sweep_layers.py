@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from invariscope.cores.behaviour import behaviour_data, sweep_behaviour, sweep_layers
@@ -12,6 +14,7 @@ from invariscope.cores.sweep_layers import layer_moments
 from invariscope.errors import ConfigError
 from invariscope.models import fingerprint
 from invariscope.models.downstream import split_prefix
+from invariscope.numerics.subspaces import principal_angles
 from invariscope.tasks import Pair, PairSet
 from tiny_language_models import TinyLanguageModel
 
@@ -132,3 +135,39 @@ def test_one_call_gives_the_table(lm):
     text = sweep.table()
     assert text.splitlines()[0].startswith("letters in tiny-llama: choices[logsumexp], edits at last, 16 prompts to extract from")
     assert "AUC second answers" in text.splitlines()[1]
+
+
+def marked_pairs() -> PairSet:
+    return PairSet(
+        [dataclasses.replace(pair, position=1 + number % 2) for number, pair in enumerate(pairs().pairs)],
+        name="letters",
+        add_space=False,
+    )
+
+
+def test_a_marked_token_is_read_edited_and_leaves_the_last_layer_out(lm):
+    data = behaviour_data(lm, marked_pairs(), projections=("oblique",), num_random=1, num_arbitrary=1, positions="marked")
+    sweep, cores = sweep_behaviour(lm, data, progress=False)
+    assert [found.layer for found in sweep.layers] == [0, 1]
+    core = cores[1, "oblique", 1]
+    by_hand = collect_moments(
+        lm.model,
+        data.extraction,
+        sites=["blocks.1.resid_post"],
+        objective=data.settings.objective,
+        positions="marked",
+        outputs_at="last",
+    )["blocks.1.resid_post"].core(1, "oblique")
+    assert float(principal_angles(core.write, by_hand.write).max()) < 1e-4
+    metric = choice_margin(data.settings.objective)
+    values, _ = measure_edits(
+        lm.model, data.heldout, {"flip": core.flip}, [metric], site="blocks.1.resid_post", positions="marked", outputs_at="last"
+    )
+    assert sweep.effect(1, "flip").margin.value == pytest.approx(float(values["flip", "margin"].mean()), abs=1e-4)
+    # Another token than the last: the same edit there does something else.
+    values, _ = measure_edits(
+        lm.model, data.heldout, {"flip": core.flip}, [metric], site="blocks.1.resid_post", positions="last", outputs_at="last"
+    )
+    assert sweep.effect(1, "flip").margin.value != pytest.approx(float(values["flip", "margin"].mean()), abs=1e-3)
+    with pytest.raises(ConfigError, match="expected some of 0 to 1, above which the last token reads the marked one"):
+        sweep_layers(lm, marked_pairs(), layers=[2], positions="marked")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -11,8 +12,9 @@ from torch import Tensor
 
 from cores.hand_made import Through, TwoDirections, generator, random_core
 from invariscope.batch import Batch
-from invariscope.cores import Core, Effects, accuracy, auc, collect_moments, cross_entropy, validate_core
+from invariscope.cores import Core, Effects, Provenance, accuracy, auc, collect_moments, cross_entropy, validate_core
 from invariscope.errors import ConfigError, UnknownNameError
+from invariscope.models import fingerprint
 from invariscope.sites import margin
 
 SITE = "module:site"
@@ -75,6 +77,26 @@ def test_controls_of_another_rank_are_refused():
     assert caught.value.given == "a control 'random' of rank 3 beside a core of rank 2"
     assert caught.value.expected == "controls of equal rank"
     assert "moments.controls(rank=core.rank" in caught.value.do
+
+
+def test_a_core_of_other_weights_or_of_another_site_is_refused_unless_forced():
+    model, core, _ = two_directions()
+    other = TwoDirections()
+    with torch.no_grad():
+        other.readout.mul_(1.5)
+    with pytest.raises(ConfigError) as caught:
+        validate_core(core, other, model.batches())
+    assert caught.value.given == f"a core of the weights {fingerprint(model)} and a model with the weights {fingerprint(other)}"
+    assert "pass force=True" in caught.value.do
+    with pytest.raises(ConfigError, match=r"a core of 'module:site' edited in at 'module:'; expected the site that the core"):
+        validate_core(core, model, model.batches(), site="module:")
+    forced = validate_core(core, other, model.batches(), force=True)
+    assert forced["core", "keep", "cross_entropy"].value != forced["core", "remove", "cross_entropy"].value
+    # What says nothing of where it came from is the caller's own.
+    unnamed = dataclasses.replace(core, provenance=Provenance(site=SITE, positions="all", outputs_at="all"))
+    assert (
+        validate_core(unnamed, other, model.batches())["core", "keep", "cross_entropy"] == forced["core", "keep", "cross_entropy"]
+    )
 
 
 def test_changes_are_paired_and_have_the_right_sign():

@@ -44,6 +44,23 @@ def test_treatment_is_filled_and_controls_are_open():
     assert symbols[1].endswith("-open")
 
 
+def test_panels_side_by_side_on_one_axis_of_a_pure_number():
+    numbers = ConditionDots(dots=DOTS, title="t", caption="c", quantity="AUC", unit="", columns=2, span=(-0.05, 1.05))
+    figure = draw_condition_dots(numbers)
+    left, right = (figure.plot["layout"][axis] for axis in ("xaxis", "xaxis2"))
+    assert left["domain"][1] < right["domain"][0]
+    assert left["range"] == right["range"] == [-0.05, 1.05]
+    assert left["title"]["text"] == figure.columns[3] == "AUC"
+    assert figure.alt.startswith("Dot plot of AUC, one row")
+    assert figure.plot["data"][0]["hovertemplate"].startswith("core: %{x:.4f}<extra>")
+
+
+def test_panels_stand_below_one_another_on_axes_of_their_own_unless_asked():
+    layout = draw_condition_dots(ConditionDots(dots=DOTS, title="t", caption="c")).plot["layout"]
+    assert layout["xaxis"]["domain"] == layout["xaxis2"]["domain"] == [0.0, 1.0]
+    assert "range" not in layout["xaxis"]
+
+
 def test_nothing_to_draw_is_refused():
     with pytest.raises(TooFewSamplesError, match="conditions"):
         draw_condition_dots(ConditionDots(dots=(), title="t", caption="c"))

@@ -24,14 +24,29 @@ def test_points_reach_traces_and_table():
     assert plural["marker"]["symbol"] != singular["marker"]["symbol"]
     assert figure.rows == (("a", "plural", 1.0, 3.0), ("a", "plural", 2.0, 4.0), ("a", "singular", -1.0, -2.0))
     assert "2 points about (1.5, 3.5)" in figure.alt
+    assert "a: R² 0.95." in figure.alt
     assert "Thinned" not in figure.caption
+    assert figure.csv_text().splitlines()[:2] == ["model,class,coordinate,margin (logits)", "a,plural,1.0,3.0"]
 
 
 def test_many_points_are_thinned_and_it_is_said():
     many = tuple(float(i) for i in range(MAX_SHOWN + 5))
     figure = draw(ScatterPoints(panel="a", label="plural", x=many, y=many))
     assert len(figure.rows) == MAX_SHOWN
-    assert f"Thinned from up to {MAX_SHOWN + 5} to {MAX_SHOWN} a class" in figure.caption
+    assert f"Thinned from up to {MAX_SHOWN + 5} to {MAX_SHOWN} a panel" in figure.caption
+    assert (figure.rows[0][2], figure.rows[-1][2]) == (0.0, MAX_SHOWN + 4.0)
+
+
+def test_classes_of_a_panel_are_thinned_by_one_factor_and_other_panels_are_not():
+    many = tuple(float(i) for i in range(MAX_SHOWN))
+    half = many[: MAX_SHOWN // 2]
+    figure = draw(
+        ScatterPoints(panel="a", label="plural", x=many, y=many),
+        ScatterPoints(panel="a", label="singular", x=half, y=half),
+        ScatterPoints(panel="b", label="plural", x=half, y=half),
+    )
+    assert [len(trace["x"]) for trace in figure.plot["data"]] == [MAX_SHOWN * 2 // 3, MAX_SHOWN // 3, MAX_SHOWN // 2]
+    assert f"from up to {MAX_SHOWN * 3 // 2} to {MAX_SHOWN} a panel" in figure.caption
 
 
 def test_what_does_not_fit_is_refused():

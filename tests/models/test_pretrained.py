@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import socket
 
+import huggingface_hub
 import pytest
 import torch
+import transformers
 
 from invariscope.errors import ConfigError, ForeignFileError, ObjectiveError, UnknownNameError
 from invariscope.models import load_language_model, pretrained
@@ -69,12 +71,21 @@ def change(folder, tmp_path, **entries):
     return copy
 
 
+OWN_CODE = {"model_type": "own", "auto_map": {"AutoModelForCausalLM": "modeling.Own"}}
+
+
 def test_a_model_with_code_of_its_own_is_refused_and_never_trusted_by_itself(folder, tmp_path):
-    copy = change(folder, tmp_path, auto_map={"AutoModelForCausalLM": "modeling.Own"})
+    copy = change(folder, tmp_path, **OWN_CODE)
     with pytest.raises(
         ConfigError, match=r"whose own code would have to run .*; expected .*trust_remote_code=True if you trust it"
     ):
         load_language_model(copy)
+
+
+def test_a_model_that_transformers_has_taken_over_needs_no_code_of_its_own(folder, tmp_path):
+    (tmp_path / "modeling.py").write_text("raise SystemExit('this ran')")
+    copy = change(folder, tmp_path, auto_map=OWN_CODE["auto_map"])
+    assert type(load_language_model(copy).model).__module__.startswith("transformers.")
 
 
 def test_quantised_weights_are_refused(folder, tmp_path):
@@ -89,9 +100,10 @@ def test_a_folder_without_weights_or_configuration_is_refused(folder, tmp_path):
     (tmp_path / "config.json").write_text((folder / "config.json").read_text())
     with pytest.raises(ConfigError, match=r"without weights; expected a \.safetensors file"):
         load_language_model(tmp_path)
-    (tmp_path / "config.json").write_text("{")
-    with pytest.raises(ForeignFileError, match=r"config\.json"):
-        load_language_model(tmp_path)
+    for content in ("{", "[]"):
+        (tmp_path / "config.json").write_text(content)
+        with pytest.raises(ForeignFileError, match=r"config\.json"):
+            load_language_model(tmp_path)
 
 
 def test_truncated_weights_are_named(folder, tmp_path):
@@ -117,7 +129,70 @@ def test_a_missing_file_and_an_unknown_dtype_are_refused(folder):
         load_language_model(folder, device="cpu", device_map="auto")
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_the_tokeniser_pads_on_the_side_that_is_asked_for_with_an_id_that_the_mask_hides(folder, side):
+    lm = load_language_model(folder, padding_side=side)
+    padded = lm.tokenizer(["old", "the old key"], padding=True)
+    number = padded["input_ids"][0].index(lm.single_token("old"))
+    assert number == (2 if side == "left" else 0)
+    assert padded["attention_mask"][0] == [int(place == number) for place in range(3)]
+    # What the tokeniser has; id 0, where it has no end of text.
+    assert lm.tokenizer.pad_token_id == 0
+
+
+def test_an_end_of_text_stands_on_padding_and_a_padding_token_of_its_own_stays(folder, tmp_path):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    copy = change(folder, tmp_path)
+    tokenizer.eos_token = "keys"
+    tokenizer.save_pretrained(copy)
+    assert load_language_model(copy).tokenizer.pad_token == "keys"
+    # Id 0 is a token like any other, not a missing one.
+    tokenizer.pad_token = "<unk>"
+    tokenizer.save_pretrained(copy)
+    assert load_language_model(copy).tokenizer.pad_token_id == 0
+
+
+def test_an_unknown_padding_side_is_refused(folder):
+    with pytest.raises(UnknownNameError, match="unknown padding side 'middle'"):
+        load_language_model(folder, padding_side="middle")
+
+
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [
+        ({"quantization_config": {"quant_method": "bitsandbytes"}}, r"org/name, whose weights are quantised \(bitsandbytes\)"),
+        (OWN_CODE, "org/name, a model whose own code would have to run"),
+    ],
+)
+def test_a_hub_id_is_refused_by_its_description_before_its_weights_are_fetched(description, message, offline, monkeypatch):
+    monkeypatch.setattr(transformers.PretrainedConfig, "get_config_dict", lambda name: (description, {}))
+    with pytest.raises(ConfigError, match=message):
+        load_language_model("org/name")
+
+
+def test_a_hub_id_that_is_not_there_says_what_to_do_with_and_without_a_network(offline, monkeypatch):
+    def fail(name):
+        raise OSError("no connection")
+
+    monkeypatch.setattr(transformers.PretrainedConfig, "get_config_dict", fail)
+    with pytest.raises(ForeignFileError, match=r"org/name, .*OSError: no connection.*check the id and the network"):
+        load_language_model("org/name")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ForeignFileError, match="unset HF_HUB_OFFLINE"):
+        load_language_model("org/name")
+
+
+def test_the_hub_s_commit_stands_in_the_source(folder, monkeypatch):
+    found = load_language_model(folder)
+    found.model.config._commit_hash = "0123abc"
+    monkeypatch.setattr(transformers.PretrainedConfig, "get_config_dict", lambda name: ({}, {}))
+    monkeypatch.setattr(pretrained, "_from_pretrained", lambda where, **options: (found.model, found.tokenizer))
+    assert load_language_model("org/name").source == "hub org/name at 0123abc"
+
+
 def test_a_missing_extra_names_the_command(folder, monkeypatch):
     monkeypatch.setattr(pretrained.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"without transformers, accelerate, gguf; .*pip install 'invariscope\[llm\]'"):
+    with pytest.raises(
+        ConfigError, match=r"without transformers, accelerate, gguf, platformdirs; .*pip install 'invariscope\[llm\]'"
+    ):
         load_language_model(folder)

@@ -19,6 +19,7 @@ from invariscope.cli.parse import parse
 from invariscope.errors import ConfigError, ForeignFileError
 
 if TYPE_CHECKING:
+    from invariscope.positions import Positions
     from invariscope.tasks import Behaviour, PairSet
 
 __all__ = ["CoreOptions", "command"]
@@ -34,7 +35,9 @@ class CoreOptions:
         layers: that are swept, from 0; not given: all.
         projections: of the cores; the first is looked at closely.
         ranks: that are tried.
-        positions: where edits act: at the last token, or at all but the first (cores are read at the last either way).
+        positions: where edits act: at the last token, at all but the first (cores are read at the last either way), or at the
+            token that each row names in its column position, where cores are then read too; not given: marked for a file
+            that has this column, else last.
         heldout_share: of the prompts, by group, where the file does not say.
         batch_size: prompts at a time.
         dtype: of the weights.
@@ -49,7 +52,7 @@ class CoreOptions:
     layers: Annotated[tuple[int, ...], tyro.conf.arg(metavar="N ...")] = ()
     projections: tuple[Literal["oblique", "adjoint", "activation"], ...] = ("oblique", "adjoint", "activation")
     ranks: Annotated[tuple[int, ...], tyro.conf.arg(metavar="K ...")] = (1,)
-    positions: Literal["last", "all"] = "last"
+    positions: Literal["last", "all", "marked"] | None = None
     heldout_share: Annotated[float, tyro.conf.arg(metavar="SHARE")] = 0.3
     batch_size: Annotated[int, tyro.conf.arg(metavar="N")] = 64
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
@@ -63,8 +66,9 @@ def command(args: Sequence[str]) -> int:
     """Sweep, write and print where the report is."""
     options = parse(CoreOptions, args, prog="invariscope core")
     pairs = _pairs(options.pairs)
+    positions = options.positions or _positions(pairs)
     if options.plan:
-        return _plan(options, pairs)
+        return _plan(options, pairs, whole_prompts=positions != "last")
     # Only now: help, a bad file and a plan need no torch.
     from invariscope.cores.behaviour import behaviour_data
     from invariscope.experiments.language_cores.run import run_behaviour
@@ -73,6 +77,7 @@ def command(args: Sequence[str]) -> int:
     from invariscope.storage.run_folder import RunFolder
 
     lm = load_language_model(options.model, dtype=options.dtype)
+    at: Positions = slice(1, None) if positions == "all" else positions
     data = behaviour_data(
         lm,
         pairs,
@@ -82,14 +87,14 @@ def command(args: Sequence[str]) -> int:
         layers=options.layers or None,
         projections=options.projections,
         ranks=options.ranks,
-        positions="last" if options.positions == "last" else slice(1, None),
+        positions=at,
     )
     for note in data.notes:
         print(f"Note: {note}")
     out = options.out or Path("out") / f"core-{Path(options.model).stem}-{Path(options.pairs).stem}"
     with RunFolder.open(
         out,
-        config=_config(options, lm.describe()),
+        config=_config(options, lm.describe()) | {"positions": positions},
         kind="core",
         experiment="core",
         summary=f"The core of {data.name} in {lm.name}",
@@ -133,14 +138,20 @@ def _config(options: CoreOptions, facts: dict[str, Any]) -> dict[str, Any]:
         "layers": list(options.layers),
         "projections": list(options.projections),
         "ranks": list(options.ranks),
-        "positions": options.positions,
         "heldout_share": options.heldout_share,
         "batch_size": options.batch_size,
         "seed": options.seed,
     }
 
 
-def _plan(options: CoreOptions, pairs: PairSet | Behaviour) -> int:
+def _positions(pairs: PairSet | Behaviour) -> Literal["last", "marked"]:
+    """``marked`` for a file of which some row names another token than the last; built-in behaviours are about the last."""
+    from invariscope.tasks import PairSet
+
+    return "marked" if isinstance(pairs, PairSet) and any(pair.position != "last" for pair in pairs.pairs) else "last"
+
+
+def _plan(options: CoreOptions, pairs: PairSet | Behaviour, *, whole_prompts: bool) -> int:
     """Print the memory plan; a plan that does not fit is bad input."""
     from invariscope.cores.plan import available_bytes, plan_sweep, shape_of
 
@@ -157,7 +168,7 @@ def _plan(options: CoreOptions, pairs: PairSet | Behaviour) -> int:
         layers=len(options.layers) or shape.num_layers,
         batch_size=options.batch_size,
         dtype=options.dtype,
-        whole_prompts=options.positions == "all",
+        whole_prompts=whole_prompts,
         available=available_bytes(),
     )
     print(plan.table())

@@ -38,7 +38,7 @@ def command(args: Sequence[str]) -> int:
     from invariscope.models.pretrained import load_language_model
 
     lm = load_language_model(options.model)
-    print(f"{lm.name}: stands before every text: {lm.bos}")
+    print(f"{lm.name}: BOS token: {lm.bos}")
     for text in options.text:
         ids = lm.encode(text)
         print(f"{text!r}: {len(ids)} tokens")

@@ -23,6 +23,7 @@ from invariscope.cores.edit_bench import SweepSettings
 from invariscope.cores.layer_sweep import LayerSweep
 from invariscope.cores.sweep_layers import LayerCores, sweep_batches
 from invariscope.cores.vocabulary import vocabulary_of
+from invariscope.cores.whole_answers import WholeAnswers
 from invariscope.sites import Objective, choices, margin
 from invariscope.tasks import Behaviour, EncodedPairs, PairSet
 from invariscope.tasks.encoded_pairs import check_no_common_group
@@ -69,7 +70,7 @@ class BehaviourData:
         settings: objective, transfers and arbitrary margins in this model's token ids.
         name: of the pairs. classes: their names, empty where they have none.
         notes: what was done to the pairs, said aloud.
-        multi_token: whether some answer has more than the token at which the choice is made.
+        whole_answers: the held-out prompts with their answers written out; None where each answer is one token.
     """
 
     extraction: Sequence[Batch]
@@ -79,7 +80,7 @@ class BehaviourData:
     name: str
     classes: tuple[str, ...]
     notes: tuple[str, ...]
-    multi_token: bool
+    whole_answers: WholeAnswers | None
 
 
 def behaviour_data(
@@ -136,7 +137,7 @@ def behaviour_data(
         name=pairs.name,
         classes=first.classes,
         notes=(*first.notes, *note),
-        multi_token=first.multi_token or second.multi_token,
+        whole_answers=WholeAnswers.of(second, batch_size),
     )
 
 
@@ -170,6 +171,7 @@ def sweep_behaviour(
         data.heldout,
         data.settings,
         unrelated=data.unrelated,
+        whole_answers=data.whole_answers,
         model_name=lm.name,
         behaviour=data.name,
         generator=generator,

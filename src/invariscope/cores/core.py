@@ -125,6 +125,11 @@ class Core:
         """The core is reflected about its mean; everything else remains."""
         return self._edited(x, offset=False, share=-2.0)
 
+    def constant(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        """The mean alone: neither the core nor anything else remains."""
+        self._check_width(x)
+        return self.mean.to(x).expand_as(x)
+
     def move(self, x: Float[Tensor, "... D"], coordinates: Float[Tensor, "... k"]) -> Float[Tensor, "... D"]:
         """x with its core coordinates replaced: x + W (coordinates - coordinates(x))."""
         with no_autocast(x):
@@ -150,13 +155,16 @@ class Core:
         ]
         return html_table(f"Core at {self.provenance.site or 'an unnamed site'}", rows)
 
-    def _coordinates64(self, x: Tensor) -> Tensor:
+    def _check_width(self, x: Tensor) -> None:
         if x.shape[-1] != self.dim:
             raise ShapeError(
                 f"activations of shape {list(x.shape)}",
                 expected=f"[..., {self.dim}]",
                 do=f"read them at the core's own site{f' {self.provenance.site!r}' if self.provenance.site else ''}",
             )
+
+    def _coordinates64(self, x: Tensor) -> Tensor:
+        self._check_width(x)
         with no_autocast(x):
             return (x.to(torch.float64) - self.mean.to(x.device)) @ self.read.to(x.device)
 

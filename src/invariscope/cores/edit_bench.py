@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from invariscope.batch import Batch
 from invariscope.cores.validate import EDITS
 from invariscope.cores.vocabulary import Vocabulary, vocabulary_of
+from invariscope.cores.whole_answers import WholeAnswers
 from invariscope.models.downstream import Downstream, from_state, read_states, split_prefix
 from invariscope.positions import Positions, Rows
 from invariscope.sites import Objective, frozen
@@ -30,7 +32,8 @@ class SweepSettings:
         objective: whose cores: one number a prompt, or one an answer.
         layers: from 0; None: all.
         projections, ranks, edits: that are tried; controls are of each rank.
-        positions: at which tokens edits act: ``last``, or the prompt's, such as ``slice(1, None)``, all but the first.
+        positions: at which tokens edits act: ``last``; the prompt's, such as ``slice(1, None)``, all but the first; or
+            ``marked``, the one that each pair names: its core is extracted there, and the last layer left out.
         transfers: margins by name that no core is extracted from.
         arbitrary: margins by name that have nothing to do with the behaviour; each gets a core of its own.
         answers: token ids that specificity leaves out.
@@ -48,6 +51,16 @@ class SweepSettings:
     answers: Sequence[int] = ()
     controls: Sequence[str] | None = None
     num_random: int = 4
+
+    @property
+    def at_marked(self) -> bool:
+        """Whether cores and edits are at the token that each prompt marks."""
+        return isinstance(self.positions, str) and self.positions == "marked"
+
+    @property
+    def read_at(self) -> Literal["marked", "last"]:
+        """The token of each prompt that cores are extracted at."""
+        return "marked" if self.at_marked else "last"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,6 +90,7 @@ class EditBench:
         unedited, unrelated_unedited: log-probabilities at the last token, [n, V]; of unrelated text None where there is none.
         rows: what is known about the prompts, with choices as token ids.
         arbitrary: of each arbitrary objective, its value on every prompt, [n].
+        whole_answers: the prompts with their answers written out; None where each is one token.
     """
 
     model: nn.Module
@@ -88,13 +102,23 @@ class EditBench:
     unrelated_unedited: Tensor | None
     rows: Rows
     arbitrary: Mapping[str, Tensor]
+    whole_answers: WholeAnswers | None = None
 
     @classmethod
-    def of(cls, model: nn.Module, heldout: Iterable[Batch], unrelated: Iterable[Batch], settings: SweepSettings) -> EditBench:
+    def of(
+        cls,
+        model: nn.Module,
+        heldout: Iterable[Batch],
+        unrelated: Iterable[Batch],
+        settings: SweepSettings,
+        *,
+        whole_answers: WholeAnswers | None = None,
+    ) -> EditBench:
         """Run every prompt once.
 
         Args:
             heldout, unrelated: prompts padded on the left.
+            whole_answers: of ``heldout``, where some answer has several tokens.
         """
         at_last = isinstance(settings.positions, str) and settings.positions == "last"
         with frozen(model):
@@ -115,6 +139,7 @@ class EditBench:
                 unrelated_unedited=_predictions(model, quiet) if quiet else None,
                 rows=rows,
                 arbitrary={name: found(unedited, rows)[:, 0] for name, found in settings.arbitrary.items()},
+                whole_answers=whole_answers,
             )
 
     def above(self, layer: int, *, whole: bool) -> Downstream:

@@ -8,17 +8,20 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from invariscope.batch import Batch
 from invariscope.cores.choice_metrics import change_elsewhere, choice_accuracy, choice_margin
 from invariscope.cores.controls import ALL_CONTROLS, CONTROLS
 from invariscope.cores.core import Core
 from invariscope.cores.edit_bench import EditBench, LayerStates
 from invariscope.cores.layer_sweep import LayerEffect, LayerFindings
+from invariscope.cores.measure import Edit
 from invariscope.cores.metrics import Metric, auc
 from invariscope.cores.moments import Moments
 from invariscope.cores.validate import Effects, validate_core
 from invariscope.estimate import Estimate
 from invariscope.models.downstream import STATE, Downstream
 from invariscope.numerics.operators import fit_operator
+from invariscope.positions import Positions
 
 __all__ = ["LEAST_GROUPS", "coordinates_and_values", "measure_layer", "resid_post"]
 
@@ -58,8 +61,10 @@ def measure_layer(
         for number, projection in enumerate(settings.projections):
             core = cores[projection, rank]
             found = _measured(bench, layer, states, core, controls if number == 0 else {}, generator)
-            whole = _specificity(bench, layer, states, core, generator)
-            effects += _records(bench, layer, projection, found, whole, with_model=number == 0 and rank == first_rank)
+            beside = _specificity(bench, layer, states, core, generator)
+            with_model = number == 0 and rank == first_rank
+            beside |= _whole_answers(bench, layer, core, generator, with_model=with_model)
+            effects += _records(bench, layer, projection, found, beside, with_model=with_model)
     for name, core in arbitrary.items():
         effects += _own_margin(bench, layer, states, name, core, generator)
     energy = moments.singular_values.square()
@@ -76,8 +81,13 @@ def measure_layer(
 
 
 def coordinates_and_values(bench: EditBench, states: LayerStates, core: Core) -> tuple[Tensor, Tensor]:
-    """The core's coordinates [n, k] at the last token of each prompt, and the unedited objective [n, K]."""
-    z = torch.cat([core.coordinates(batch.inputs["state"][:, -1].double()).cpu() for batch in states.prompts])
+    """The core's coordinates [n, k] at the token of each prompt that it was extracted at, and the unedited objective [n, K]."""
+
+    def rows(batch: Batch) -> Tensor:
+        state = batch.inputs["state"]
+        return state[batch.marked] if bench.settings.at_marked and batch.marked is not None else state[:, -1]
+
+    z = torch.cat([core.coordinates(rows(batch).double()).cpu() for batch in states.prompts])
     return z, bench.settings.objective(bench.unedited, bench.rows).double()
 
 
@@ -95,6 +105,7 @@ def _edited(
     metrics: Sequence[Metric],
     generator: torch.Generator,
     controls: Mapping[str, Sequence[Core]] | None = None,
+    positions: Positions | None = None,
 ) -> Effects:
     return validate_core(
         core,
@@ -104,9 +115,11 @@ def _edited(
         controls=controls,
         edits=bench.settings.edits,
         site=STATE,
-        positions=bench.settings.positions,
+        positions=bench.settings.positions if positions is None else positions,
         outputs_at="last",
         generator=generator,
+        # The state at the head of the layers above is the core's own site under another name.
+        force=True,
     )
 
 
@@ -136,14 +149,37 @@ def _specificity(
     bench: EditBench, layer: int, states: LayerStates, core: Core, generator: torch.Generator
 ) -> dict[tuple[str, str], Estimate]:
     """What else changes, by (metric, edit), from the logits of all tokens."""
-    runs = [(states.prompts, change_elsewhere(bench.unedited, bench.settings.answers))]
+    positions = bench.settings.positions
+    runs: list[tuple[Sequence[Batch], Metric, Positions]] = [
+        (states.prompts, change_elsewhere(bench.unedited, bench.settings.answers), positions)
+    ]
     if bench.unrelated_unedited is not None:
-        runs.append((states.unrelated, change_elsewhere(bench.unrelated_unedited, name="unrelated")))
+        # Text that is about nothing marks no token.
+        quiet: Positions = "last" if bench.settings.at_marked else positions
+        runs.append((states.unrelated, change_elsewhere(bench.unrelated_unedited, name="unrelated"), quiet))
     found = {}
-    for batches, metric in runs:
-        effects = _edited(bench, bench.above(layer, whole=True), batches, core, [metric], generator)
+    for batches, metric, where in runs:
+        effects = _edited(bench, bench.above(layer, whole=True), batches, core, [metric], generator, positions=where)
         found |= {(metric.name, edit): effects["core", edit, metric.name] for edit in bench.settings.edits}
     return found
+
+
+def _whole_answers(
+    bench: EditBench, layer: int, core: Core, generator: torch.Generator, *, with_model: bool
+) -> dict[tuple[str, str], Estimate]:
+    """Accuracy by whole answers under each edit of the prompt, and without; nothing where every answer is one token."""
+    if bench.whole_answers is None:
+        return {}
+    edits: dict[str, Edit | None] = {edit: getattr(core, edit) for edit in bench.settings.edits}
+    found = bench.whole_answers.accuracies(
+        bench.model,
+        edits | ({"full": None} if with_model else {}),
+        site=resid_post(layer),
+        positions=bench.settings.positions,
+        rows=bench.rows,
+        generator=generator,
+    )
+    return {("whole answers", edit): value for edit, value in found.items()}
 
 
 def _records(
@@ -151,7 +187,7 @@ def _records(
     layer: int,
     projection: str,
     found: Effects,
-    whole: Mapping[tuple[str, str], Estimate],
+    beside: Mapping[tuple[str, str], Estimate],
     *,
     with_model: bool,
 ) -> list[LayerEffect]:
@@ -173,8 +209,9 @@ def _records(
                 margin=measured["margin"],
                 auc=measured.get("auc"),
                 transfers=transfers,
-                elsewhere=whole.get(("elsewhere", edit)) if name == "core" else None,
-                unrelated=whole.get(("unrelated", edit)) if name == "core" else None,
+                elsewhere=beside.get(("elsewhere", edit)) if name == "core" else None,
+                unrelated=beside.get(("unrelated", edit)) if name == "core" else None,
+                whole_answers=beside.get(("whole answers", edit)) if name in ("core", "model") else None,
             )
         )
     return effects

@@ -33,6 +33,8 @@ class LayerEffect:
         transfers: area under the curve of other margins, in the order of :attr:`LayerSweep.transfers`.
         elsewhere: divergence over the other tokens at the edited position, nats; None for controls.
         unrelated: divergence of the prediction after unrelated text, nats; None for controls.
+        whole_answers: accuracy by the summed log-probability of answers of several tokens; None where each is one token, and for
+            controls.
     """
 
     layer: int
@@ -46,6 +48,7 @@ class LayerEffect:
     transfers: tuple[Estimate, ...] = ()
     elsewhere: Estimate | None = None
     unrelated: Estimate | None = None
+    whole_answers: Estimate | None = None
 
     @property
     def score(self) -> Estimate:
@@ -133,7 +136,13 @@ class LayerSweep:
     def columns(self) -> tuple[str, ...]:
         """Headings of :meth:`cells`."""
         shared = ("layer", "of", "projection", "rank", "edit", "accuracy", "AUC", "margin")
-        return (*shared, *(f"AUC {name}" for name in self.transfers), "elsewhere", "unrelated")
+        whole = ("whole answers",) if self.has_whole_answers else ()
+        return (*shared, *(f"AUC {name}" for name in self.transfers), "elsewhere", "unrelated", *whole)
+
+    @property
+    def has_whole_answers(self) -> bool:
+        """Whether answers of several tokens were scored whole."""
+        return any(one.whole_answers is not None for found in self.layers for one in found.effects)
 
     def cells(self) -> list[list[str]]:
         """Every effect as text, one list each; a dash where there is no value."""
@@ -146,6 +155,7 @@ class LayerSweep:
                 *_padded(one.transfers, len(self.transfers)),
                 one.elsewhere,
                 one.unrelated,
+                *((one.whole_answers,) if self.has_whole_answers else ()),
             )
             rows.append([str(one.layer), one.name, one.projection or "-", str(one.rank), one.edit, *map(_text, numbers)])
         return rows

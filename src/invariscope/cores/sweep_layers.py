@@ -25,34 +25,49 @@ from invariscope.cores.layer_effects import measure_layer, resid_post
 from invariscope.cores.layer_sweep import LayerSweep, choose_layer
 from invariscope.cores.moments import Moments
 from invariscope.cores.vocabulary import vocabulary_of
+from invariscope.cores.whole_answers import WholeAnswers
 from invariscope.errors import ConfigError
 from invariscope.models.downstream import Downstream, split_prefix
 from invariscope.parallel import track
-from invariscope.positions import describe_positions
+from invariscope.positions import Positions, describe_positions
 from invariscope.sites import Objective, frozen, language_parts
 
-__all__ = ["LayerCores", "layer_moments", "sweep_batches"]
+__all__ = ["LayerCores", "extraction_batches", "layer_moments", "sweep_batches"]
 
 LayerCores = dict[tuple[int, str, int], Core]
 """Cores by layer, projection and rank."""
 
 
-def layer_moments(model: nn.Module, prefixed: Sequence[Batch], objective: Objective, layers: Sequence[int]) -> dict[int, Moments]:
-    """Moments of what each of ``layers`` puts out at the last token, in one forward and one backward a batch.
+def extraction_batches(model: nn.Module, batches: Iterable[Batch], settings: SweepSettings) -> list[Batch]:
+    """What cores are extracted from: the last token of each prompt, after its cached keys and values.
+
+    Where edits act at the token that each prompt marks, cores are those of that token, and prompts stay whole.
+    """
+    return list(batches) if settings.at_marked else [split_prefix(model, batch) for batch in batches]
+
+
+def layer_moments(
+    model: nn.Module, prepared: Sequence[Batch], objective: Objective, layers: Sequence[int], *, positions: Positions = "last"
+) -> dict[int, Moments]:
+    """Moments of what each of ``layers`` puts out at one token a prompt, in one forward and one backward a batch.
 
     Args:
         model: a causal language model.
-        prefixed: from :func:`invariscope.models.downstream.split_prefix`.
+        prepared: from :func:`extraction_batches`.
+        objective: of the logits at the last token.
+        layers: from 0.
+        positions: of that token.
     """
-    few = vocabulary_of([objective], prefixed)
+    few = vocabulary_of([objective], prepared)
     last = Downstream(model, vocabulary=None if few is None else few.ids)
-    batches = prefixed if few is None else [few.batch(batch) for batch in prefixed]
+    batches = prepared if few is None else [few.batch(batch) for batch in prepared]
     found = collect_moments(
         last,
         batches,
         sites=[resid_post(layer) for layer in layers],
         objective=objective if few is None else few.objective(objective),
-        positions="last",
+        positions=positions,
+        outputs_at="last",
     )
     return {layer: found[resid_post(layer)] for layer in layers}
 
@@ -64,6 +79,7 @@ def sweep_batches(
     settings: SweepSettings,
     *,
     unrelated: Iterable[Batch] = (),
+    whole_answers: WholeAnswers | None = None,
     model_name: str = "",
     behaviour: str = "",
     generator: torch.Generator | None = None,
@@ -76,6 +92,7 @@ def sweep_batches(
         extraction, heldout: prompts padded on the left, with labels or choices as the objective needs; no group in both.
         settings: what is swept.
         unrelated: text whose next-token prediction should not change, in the same form.
+        whole_answers: of ``heldout``, where some answer has several tokens.
         model_name, behaviour: for the table.
         generator: of random subspaces and bootstraps; None: seed 0.
         progress: show a bar.
@@ -85,16 +102,19 @@ def sweep_batches(
         RankError: for a rank that the data do not carry; and as :func:`invariscope.cores.validate_core` does.
     """
     generator = generator or torch.Generator().manual_seed(0)
-    layers = _checked_layers(model, settings.layers)
+    layers = _checked_layers(model, settings)
     with track("extracting", 1, unit="pass", show=progress) as advance, frozen(model):
-        prefixed = [split_prefix(model, batch) for batch in extraction]
-        moments = layer_moments(model, prefixed, settings.objective, layers)
-        others = {name: layer_moments(model, prefixed, found, layers) for name, found in settings.arbitrary.items()}
-        num_extraction = sum(batch.num_rows for batch in prefixed)
+        prepared = extraction_batches(model, extraction, settings)
+        moments, *rest = (
+            layer_moments(model, prepared, found, layers, positions=settings.read_at)
+            for found in (settings.objective, *settings.arbitrary.values())
+        )
+        others = dict(zip(settings.arbitrary, rest, strict=True))
+        num_extraction = sum(batch.num_rows for batch in prepared)
         # Their keys and values are the largest thing held.
-        del prefixed
+        del prepared
         advance()
-    bench = EditBench.of(model, heldout, unrelated, settings)
+    bench = EditBench.of(model, heldout, unrelated, settings, whole_answers=whole_answers)
     found, cores = [], {}
     with track("editing", len(layers), unit="layers", show=progress) as advance, frozen(model):
         for layer in layers:
@@ -125,13 +145,17 @@ def sweep_batches(
     return sweep, cores
 
 
-def _checked_layers(model: nn.Module, layers: Sequence[int] | None) -> list[int]:
-    num_layers = len(language_parts(model).blocks)
-    chosen = list(range(num_layers)) if layers is None else sorted(set(layers))
-    if not chosen or not 0 <= chosen[0] <= chosen[-1] < num_layers:
+def _checked_layers(model: nn.Module, settings: SweepSettings) -> list[int]:
+    num_layers, layers = len(language_parts(model).blocks), settings.layers
+    last = num_layers - 1
+    if settings.at_marked:
+        # Above the last block nothing reads what stands before the last token.
+        last -= 1
+    chosen = list(range(last + 1)) if layers is None else sorted(set(layers))
+    if not chosen or not 0 <= chosen[0] <= chosen[-1] <= last:
         raise ConfigError(
             f"layers {list(layers or ())} of a model of {num_layers} layers",
-            expected=f"some of 0 to {num_layers - 1}",
+            expected=f"some of 0 to {last}{', above which the last token reads the marked one' if settings.at_marked else ''}",
             do="count layers from 0, or leave them out for all",
         )
     return chosen

@@ -19,6 +19,7 @@ from invariscope.cores.measure import measure_edits
 from invariscope.cores.metrics import Metric, accuracy, cross_entropy, estimate_metric, metric_value
 from invariscope.errors import ConfigError, unknown_name
 from invariscope.estimate import Estimate, html_table
+from invariscope.models import fingerprint
 from invariscope.numerics.resampling import estimate_mean
 from invariscope.positions import Positions, Rows, parse_positions
 from invariscope.sites import LogitsOf
@@ -117,21 +118,25 @@ def validate_core(
     outputs_at: Positions | None = None,
     generator: torch.Generator | None = None,
     logits_of: LogitsOf | None = None,
+    force: bool = False,
 ) -> Effects:
     """Measure the core and its controls under every edit.
 
     Args:
         core: the core.
-        model: the model that it came from (or another one of the same site and dimension).
+        model: the model that it came from.
         batches: held-out batches: not those that the core was extracted from.
         metrics: None: cross-entropy and accuracy.
         controls: from ``moments.controls(rank=core.rank)``; several draws of one are averaged, and their range printed.
         edits: among ``keep``, ``remove`` and ``flip``.
         site, positions, outputs_at: None: those of the core's provenance.
         generator: of the bootstrap; None: seed 0.
+        force: test a core of another site or other weights all the same.
 
     Raises:
-        UnknownNameError: for an unknown edit. ConfigError: where a control has another rank, or the core knows no site.
+        UnknownNameError: for an unknown edit. ConfigError: where a control has another rank, the core knows no site, or it came
+            from another site or other weights than these.
+        ShapeError: for a core of another width than the site.
     """
     metrics = (cross_entropy(), accuracy()) if metrics is None else metrics
     generator = generator or torch.Generator().manual_seed(0)
@@ -141,6 +146,8 @@ def validate_core(
     site = site or core.provenance.site
     if not site:
         raise ConfigError("a core that does not know its site", expected="a site", do="pass site= and positions=")
+    if not force:
+        _check_origin(core, model, site)
     positions = parse_positions(core.provenance.positions) if positions is None else positions
     outputs_at = parse_positions(core.provenance.outputs_at) if outputs_at is None else outputs_at
     subjects = {("core", 0): core}
@@ -153,12 +160,7 @@ def validate_core(
                     do="call moments.controls(rank=core.rank, ...)",
                 )
             subjects[name, number] = control
-    mean = core.mean
-
-    def constant(rows: Tensor) -> Tensor:
-        return mean.to(rows).expand_as(rows)
-
-    functions = {("model", 0, "full"): None, ("model", 0, "mean"): constant}
+    functions = {("model", 0, "full"): None, ("model", 0, "mean"): core.constant}
     functions |= {(*key, edit): getattr(subject, edit) for key, subject in subjects.items() for edit in edits}
     values, rows = measure_edits(
         model, batches, functions, metrics, site=site, positions=positions, outputs_at=outputs_at, logits_of=logits_of
@@ -175,6 +177,23 @@ def validate_core(
         groups=rows.groups,
         weights=rows.weights,
     )
+
+
+def _check_origin(core: Core, model: nn.Module, site: str) -> None:
+    """Raise where the core says that it came from elsewhere; a core that says nothing is taken as it is."""
+    made = core.provenance
+    if made.site and made.site != site:
+        raise ConfigError(
+            f"a core of {made.site!r} edited in at {site!r}",
+            expected="the site that the core was extracted from",
+            do="leave site out, or pass force=True to see what it does there",
+        )
+    if made.model and made.model != (given := fingerprint(model)):
+        raise ConfigError(
+            f"a core of the weights {made.model} and a model with the weights {given}",
+            expected="the model that the core was extracted from, untrained since",
+            do="extract the core from this model, or pass force=True to see what another model's core does",
+        )
 
 
 def _effect_rows(

@@ -52,7 +52,7 @@ EXPERIMENTS: Mapping[str, ExperimentEntry] = {
             summary="Transformers trained on Markov chains share one small core that carries the chain's spectrum",
             source="arXiv:2602.22600",
             presets={
-                "quick": "seven small models on three chains, about a minute on two cores",
+                "quick": "seven small models on three chains, a minute or two on two cores",
                 "standard": "six chains, five seeds each, hidden chains, sizes: about twenty minutes on two cores",
                 "paper": "the paper's own model, chain and training, three seeds: some minutes",
             },

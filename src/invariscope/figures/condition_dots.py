@@ -52,7 +52,9 @@ class ConditionDots:
         dots: in the order of drawing, from above.
         references: vertical lines with their names.
         title, caption: of the figure.
-        quantity, unit: what the horizontal axis shows.
+        quantity, unit: what the horizontal axis shows; no unit for a pure number.
+        columns: panels side by side on a wide page.
+        span: of every horizontal axis, where panels are to be compared by eye; None: each its own.
     """
 
     dots: tuple[Condition, ...]
@@ -61,6 +63,8 @@ class ConditionDots:
     references: Mapping[str, float] = field(default_factory=dict)
     quantity: str = "cross-entropy"
     unit: str = "nats"
+    columns: int = 1
+    span: tuple[float, float] | None = None
 
 
 def draw_condition_dots(numbers: ConditionDots, *, name: str = "condition_dots") -> Figure:
@@ -81,9 +85,10 @@ def draw_condition_dots(numbers: ConditionDots, *, name: str = "condition_dots")
     conditions = list(dict.fromkeys(dot.name for dot in numbers.dots))
     slot_of = slots([(dot.name, dot.role) for dot in numbers.dots])
     height = ROW_PIXELS * len(conditions) + 20
-    panels = Panels(titles=arms, columns=1, height_pixels=height, narrow_height_pixels=height, row_gap_pixels=96)
+    panels = Panels(titles=arms, columns=numbers.columns, height_pixels=height, narrow_height_pixels=height, row_gap_pixels=96)
+    axis = f"{numbers.quantity} ({numbers.unit})" if numbers.unit else numbers.quantity
     layout = panels.layout(
-        x={"title": {"text": f"{numbers.quantity} ({numbers.unit})"}},
+        x={"title": {"text": axis}, **({"range": list(numbers.span)} if numbers.span else {})},
         # Names stand above their row inside the panel: beside it a phone has no room for them.
         y={"range": [-0.6, len(conditions) - 0.2], "tickvals": list(range(len(conditions))), "showticklabels": False},
     )
@@ -108,8 +113,8 @@ def draw_condition_dots(numbers: ConditionDots, *, name: str = "condition_dots")
                 "x": [dot.value],
                 "y": [len(conditions) - 1 - conditions.index(dot.name)],
                 "name": dot.name,
-                "marker": {"symbol": symbol(slot, dot.role), "size": 11, "line": {"width": 2}},
-                "hovertemplate": f"{dot.name}: %{{x:.4f}} {numbers.unit}<extra>{arm}</extra>",
+                "marker": {"symbol": symbol(slot, dot.role), "size": 11, "line": {"width": 1 if dot.role == "core" else 2}},
+                "hovertemplate": f"{dot.name}: %{{x:.4f}} {numbers.unit}".rstrip() + f"<extra>{arm}</extra>",
                 "meta": meta(0, dot.role),
                 **panels.axes(index),
             }
@@ -122,7 +127,7 @@ def draw_condition_dots(numbers: ConditionDots, *, name: str = "condition_dots")
         caption=numbers.caption,
         alt=_alt(numbers, arms),
         plot={"data": traces, "layout": layout},
-        columns=("arm", "condition", "role", f"{numbers.quantity} ({numbers.unit})", "low", "high"),
+        columns=("arm", "condition", "role", axis, "low", "high"),
         rows=rows,
     )
 
@@ -147,7 +152,8 @@ def _label(index: int, row: int, text: str) -> dict[str, Any]:
 
 
 def _alt(numbers: ConditionDots, arms: tuple[str, ...]) -> str:
-    parts = [f"Dot plot of {numbers.quantity} in {numbers.unit}, one row a condition, one panel an arm ({', '.join(arms)})."]
+    quantity = f"{numbers.quantity} in {numbers.unit}" if numbers.unit else numbers.quantity
+    parts = [f"Dot plot of {quantity}, one row a condition, one panel an arm ({', '.join(arms)})."]
     for arm in arms:
         values = [f"{dot.name} {dot.value:.4g}" for dot in numbers.dots if dot.panel == arm]
         parts.append(f"{arm}: {', '.join(values)}.")

@@ -19,6 +19,9 @@ from invariscope.figures.panels import Panels, panel_key
 __all__ = ["CoordinateScatter", "ScatterPoints", "draw_coordinate_scatter"]
 
 MAX_SHOWN = 600
+"""Points a panel: more lie on one another."""
+FEW = 200
+"""Points a panel above which symbols shrink."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,8 @@ def draw_coordinate_scatter(numbers: CoordinateScatter, *, name: str = "coordina
         name: the figure's file name.
 
     Returns:
-        The figure; its table has one row a point. Above :data:`MAX_SHOWN` points a class they are thinned; the caption says so.
+        The figure; its table has one row a point. Above :data:`MAX_SHOWN` points a panel they are thinned, every class by the
+        same factor; the caption says so and the table holds the points that are drawn.
 
     Raises:
         TooFewSamplesError: without any points. ShapeError: where x and y differ in length.
@@ -80,9 +84,10 @@ def draw_coordinate_scatter(numbers: CoordinateScatter, *, name: str = "coordina
     traces: list[dict[str, Any]] = []
     rows: list[tuple[str, str, float, float]] = []
     seen: set[str] = set()
+    totals = {title: sum(len(points.x) for points in numbers.points if points.panel == title) for title in titles}
     for points in numbers.points:
         slot = labels.index(points.label)
-        drawn = thin(list(zip(points.x, points.y, strict=True)), limit=MAX_SHOWN)
+        drawn = thin(list(zip(points.x, points.y, strict=True)), limit=_share(len(points.x), totals[points.panel]))
         rows += [(points.panel, points.label, x, y) for x, y in drawn]
         traces.append(
             {
@@ -93,15 +98,22 @@ def draw_coordinate_scatter(numbers: CoordinateScatter, *, name: str = "coordina
                 "name": points.label,
                 "legendgroup": points.label,
                 "showlegend": points.label not in seen,
-                "marker": {"symbol": symbol(slot, "core"), "size": 7, "opacity": 0.7, "line": {"width": 0}},
+                "marker": {
+                    "symbol": symbol(slot, "core"),
+                    "size": 7 if totals[points.panel] <= FEW else 5,
+                    "opacity": 0.7,
+                    "line": {"width": 0},
+                },
                 "hovertemplate": f"%{{x:.3g}}, %{{y:.3g}}<extra>{points.label}</extra>",
                 "meta": meta(slot, "core"),
                 **panels.axes(titles.index(points.panel)),
             }
         )
         seen.add(points.label)
-    longest = max(len(points.x) for points in numbers.points)
-    thinned = f" Thinned from up to {longest} to {MAX_SHOWN} a class, evenly." if longest > MAX_SHOWN else ""
+    most = max(totals.values())
+    thinned = ""
+    if most > MAX_SHOWN:
+        thinned = f" Thinned from up to {most} to {MAX_SHOWN} a panel, evenly; the table holds the points that are drawn."
     return Figure(
         name=name,
         title=numbers.title,
@@ -113,10 +125,16 @@ def draw_coordinate_scatter(numbers: CoordinateScatter, *, name: str = "coordina
     )
 
 
+def _share(own: int, total: int) -> int:
+    """How many of a class's points a panel has room for; two at least, the first and the last."""
+    return own if total <= MAX_SHOWN else max(own * MAX_SHOWN // total, 2)
+
+
 def _alt(numbers: CoordinateScatter) -> str:
     parts = [f"Scatter plots of {numbers.y_title} against {numbers.x_title}."]
     for points in numbers.points:
         if points.x:
             x, y = (sum(values) / len(values) for values in (points.x, points.y))
             parts.append(f"{points.panel}, {points.label}: {len(points.x)} points about ({x:.2g}, {y:.2g}).")
+    parts += [f"{panel}: {text}." for panel, text in numbers.keys.items()]
     return " ".join(parts)

@@ -20,6 +20,9 @@ from invariscope.figures.panels import DASH_SIGNS, Panels, level_line, panel_key
 
 __all__ = ["LayerCurve", "LayerCurves", "draw_layer_curves"]
 
+MANY_LAYERS = 14
+"""Layers of a curve above which symbols shrink and only the first core shows its intervals."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerCurve:
@@ -48,8 +51,10 @@ class LayerCurves:
     Args:
         curves: in the order of the legend.
         title: of the figure. quantity: of the vertical axis, in [0, 1].
-        chance: a horizontal line in every panel; None: none.
+        chance: a horizontal line in every panel; None: none. chance_label: its name in the key, where it is another level
+            than chance, such as a rule's threshold.
         chosen: a vertical line by panel, at the layer that a rule takes.
+        subject: how the caption begins, without a full stop; empty: the quantity under an edit on held-out prompts.
         note: a sentence for the end of the caption.
     """
 
@@ -57,7 +62,9 @@ class LayerCurves:
     title: str
     quantity: str
     chance: float | None = None
+    chance_label: str = "chance"
     chosen: Mapping[str, int] = field(default_factory=dict)
+    subject: str = ""
     note: str = ""
 
 
@@ -96,12 +103,14 @@ def draw_layer_curves(numbers: LayerCurves, *, name: str = "layer_curves") -> Fi
         key = []
         if numbers.chance is not None:
             layout["shapes"].append(level_line(index, numbers.chance))
-            key.append(f"{DASH_SIGNS['dash']} chance {numbers.chance:g}")
+            key.append(f"{DASH_SIGNS['dash']} {numbers.chance_label} {numbers.chance:g}")
         if title in numbers.chosen:
             layout["shapes"].append(rank_line(index, numbers.chosen[title]))
             key.append(f"{DASH_SIGNS['dot']} layer {numbers.chosen[title]}")
         if key:
             layout["annotations"].append(panel_key(index, ", ".join(key)))
+    many = _many(numbers)
+    sizes = {"core": 6, "control": 5} if many else {"core": 8, "control": 7}
     traces: list[dict[str, Any]] = []
     seen: set[str] = set()
     for curve in numbers.curves:
@@ -115,14 +124,18 @@ def draw_layer_curves(numbers: LayerCurves, *, name: str = "layer_curves") -> Fi
             "legendgroup": curve.name,
             "showlegend": curve.name not in seen,
             "line": {"dash": dash(slot), "width": 2 if curve.role == "core" else 1.25},
-            "marker": {"symbol": symbol(slot, curve.role), "size": 8 if curve.role == "core" else 7},
+            "marker": {"symbol": symbol(slot, curve.role), "size": sizes[curve.role]},
             "hovertemplate": f"layer %{{x}}: %{{y:.3f}}<extra>{curve.name}</extra>",
             "meta": meta(slot, curve.role),
+            # Cores lie above controls and the first above the others; the legend keeps the caller's order.
+            "zorder": (2 if slot == 0 else 1) if curve.role == "core" else 0,
             **panels.axes(titles.index(curve.panel)),
         }
-        # Intervals of controls would bury the core's line; the table has them.
-        bars = interval_bars(curve.values, curve.lows, curve.highs) if curve.role == "core" else None
-        traces.append(trace | ({"error_y": bars} if bars else {}))
+        # Intervals of controls would bury the core's line, over many layers those of other cores too; the table has them.
+        barred = curve.role == "core" and (slot == 0 or not many)
+        bars = interval_bars(curve.values, curve.lows, curve.highs) if barred else None
+        # Caps of neighbouring layers would meet.
+        traces.append(trace | ({"error_y": bars | ({"thickness": 1, "width": 0} if many else {})} if bars else {}))
         seen.add(curve.name)
     return Figure(
         name=name,
@@ -139,11 +152,24 @@ def draw_layer_curves(numbers: LayerCurves, *, name: str = "layer_curves") -> Fi
     )
 
 
+def _many(numbers: LayerCurves) -> bool:
+    return max(len(curve.layers) for curve in numbers.curves) > MANY_LAYERS
+
+
 def _caption(numbers: LayerCurves) -> str:
-    parts = [
-        f"{numbers.quantity} under the edit named above each panel, against the layer whose output is edited; held-out prompts. "
-        "Filled symbols: cores, with 95\u00a0% intervals; open symbols and thin lines: controls of equal rank."
-    ]
+    subject = numbers.subject or (
+        f"{numbers.quantity} under the edit named above each panel, against the layer whose output is edited; held-out prompts"
+    )
+    parts = [f"{subject}."]
+    cores = [curve for curve in numbers.curves if curve.role == "core"]
+    bars = any(low is not None for curve in cores for low in curve.lows)
+    if len(cores) < len(numbers.curves):
+        one_only = _many(numbers) and len({curve.name for curve in cores}) > 1
+        which = ", the first with" if one_only else ", with"
+        filled = f"Filled symbols: cores{which} 95\u00a0% intervals" if bars else "Filled symbols: cores"
+        parts.append(f"{filled}; open symbols and thin lines: controls of equal rank.")
+    elif bars:
+        parts.append("Bars: 95\u00a0% intervals.")
     if numbers.chosen:
         parts.append("The upright is the layer that the rule takes, which sees no held-out prompt.")
     return " ".join([*parts, numbers.note]).strip()
@@ -154,4 +180,7 @@ def _alt(numbers: LayerCurves) -> str:
     for curve in numbers.curves:
         first, last = (f"{curve.values[end]:.2f} at layer {curve.layers[end]}" for end in (0, -1))
         parts.append(f"{curve.panel}, {curve.name}: {first}, {last}.")
+    if numbers.chance is not None:
+        parts.append(f"Dashed line: {numbers.chance_label} {numbers.chance:g}.")
+    parts += [f"Layer taken in {panel}: {layer}." for panel, layer in numbers.chosen.items()]
     return " ".join(parts)

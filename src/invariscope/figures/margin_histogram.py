@@ -17,7 +17,7 @@ from typing import Any
 
 from invariscope.errors import ShapeError
 from invariscope.figures.figure import Figure
-from invariscope.figures.marks import check_some, dash, meta
+from invariscope.figures.marks import check_some, dash, meta, pattern
 from invariscope.figures.panels import Panels, panel_key, rank_line
 
 __all__ = ["MarginBars", "MarginHistogram", "draw_margin_histogram"]
@@ -97,15 +97,14 @@ def draw_margin_histogram(numbers: MarginHistogram, *, name: str = "margin_histo
             {
                 "type": "scatter",
                 "mode": "lines",
-                "x": list(numbers.edges),
-                # A step holds from its left edge; the last edge closes the outline.
-                "y": [*bars.counts, 0],
+                **_outline(numbers.edges, bars.counts),
                 "name": bars.label,
                 "legendgroup": bars.label,
                 "showlegend": bars.label not in seen,
                 "line": {"shape": "hv", "width": 2, "dash": dash(slot)},
-                "fill": "tozeroy" if slot == 0 else "none",
-                "opacity": 0.9,
+                "fill": "tozeroy",
+                # Where two classes lie on one another, one is seen through the other's hatching.
+                "fillpattern": {"shape": pattern(slot, "core") if slot == 0 else pattern(slot - 1, "control"), "size": 6},
                 "hovertemplate": f"from %{{x:.2f}}: %{{y}} prompts<extra>{bars.label}</extra>",
                 "meta": meta(slot, "core"),
                 **panels.axes(titles.index(bars.panel)),
@@ -116,7 +115,8 @@ def draw_margin_histogram(numbers: MarginHistogram, *, name: str = "margin_histo
     return Figure(
         name=name,
         title=numbers.title,
-        caption=f"Held-out prompts by margin, {numbers.unit}; one outline a class (colour and dash), one panel an edit; the "
+        caption=f"Held-out prompts by margin, {numbers.unit}; one outline a class (colour, dash and "
+        f"hatching), one panel an edit; the "
         f"dotted upright is no preference. The outermost bins hold what lies beyond them. {numbers.note}".strip(),
         alt=_alt(numbers, bins),
         plot={"data": traces, "layout": layout},
@@ -127,6 +127,16 @@ def draw_margin_histogram(numbers: MarginHistogram, *, name: str = "margin_histo
     )
 
 
+def _outline(edges: tuple[float, ...], counts: tuple[int, ...]) -> dict[str, list[float]]:
+    """The steps from the first to the last bin that holds a prompt: beyond, a line on the axis would hide the other class's."""
+    filled = [index for index, count in enumerate(counts) if count]
+    if not filled:
+        return {"x": [], "y": []}
+    first, last = filled[0], filled[-1]
+    # A step holds from its left edge; the two ends stand on the axis.
+    return {"x": [edges[first], *edges[first : last + 2]], "y": [0, *counts[first : last + 1], 0]}
+
+
 def _alt(numbers: MarginHistogram, bins: list[tuple[float, float]]) -> str:
     parts = ["Histograms of margins, one panel an edit."]
     for bars in numbers.bars:
@@ -134,4 +144,5 @@ def _alt(numbers: MarginHistogram, bins: list[tuple[float, float]]) -> str:
         if total:
             centre = sum(count * (low + high) / 2 for count, (low, high) in zip(bars.counts, bins, strict=True)) / total
             parts.append(f"{bars.panel}, {bars.label}: {total} prompts, mean about {centre:.2g}.")
+    parts += [f"{panel}: {text}." for panel, text in numbers.keys.items()]
     return " ".join(parts)

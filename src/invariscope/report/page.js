@@ -45,7 +45,7 @@
     }
     painted.annotations = layout.annotations.map((note) => ({
       ...note, font: { ...note.font, color: tone("ink") },
-      ...(note.name === "key" ? { x: stacked ? 0 : 1, xanchor: stacked ? "left" : "right" } : stacked ? { yshift: note.yshift + 15 } : {}),
+      ...(note.name === "key" ? { x: stacked ? 0 : 1, xanchor: stacked ? "left" : "right" } : stacked && note.name === "title" ? { yshift: note.yshift + 15 } : {}),
     }));
     painted.shapes = layout.shapes.map((shape) => ({
       ...shape, line: { ...shape.line, color: tone(shape.name === "reference" ? "reference" : "rule-strong") },

@@ -129,6 +129,8 @@ def _onset(models: Sequence[ModelFindings]) -> Figure:
             title="How much of H J\u1d40 the core's directions carry",
             quantity="share",
             chance=ONSET_SHARE,
+            chance_label="threshold",
+            subject="Share of the squared singular values that the core's rank carries, against the layer whose output is read",
             chosen={model.name: model.sweep.chosen for model in models if model.sweep.chosen is not None},
             note=f"The dashed line is the rule's {ONSET_SHARE:g}; the layer taken is the first from which on the share is above.",
         ),
@@ -164,7 +166,9 @@ def _transfer(detailed: Sequence[tuple[ModelFindings, LayerDetail]]) -> Figure:
             "margin of two arbitrary tokens on ours; and that margin under its own core: how much of keep, remove and flip is "
             "algebra at a late layer.",
             quantity="AUC",
-            unit="share",
+            unit="",
+            columns=2,
+            span=(-0.05, 1.05),
         ),
         name="transfer",
     )
@@ -196,7 +200,8 @@ def _margins(model: ModelFindings, detail: LayerDetail) -> Figure:
             if (one.name, one.projection, one.edit) == (name, projection, edit)
         ]
         if found:
-            keys[titles.get(edit, edit)] = f"{'AUC' if found[0].auc is not None else 'accuracy'} {found[0].score.value:.3f}"
+            score = f"{'AUC' if found[0].auc is not None else 'accuracy'} {found[0].score.value:.3f}"
+            keys[titles.get(edit, edit)] = f"{score}, mean for the right answer {found[0].margin.value:+.2f}"
     return draw_margin_histogram(
         MarginHistogram(
             edges=detail.edges,

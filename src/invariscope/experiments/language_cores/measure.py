@@ -14,9 +14,9 @@ from invariscope.cores.layer_effects import coordinates_and_values, resid_post
 from invariscope.cores.layer_sweep import LayerSweep
 from invariscope.cores.measure import Edit, measure_edits
 from invariscope.cores.stability import LEAST_GROUPS, MAX_STABILITY_SAMPLES, Stability, direction_stability
-from invariscope.cores.sweep_layers import LayerCores
+from invariscope.cores.sweep_layers import LayerCores, extraction_batches
 from invariscope.experiments.language_cores.findings import Histogram, LayerDetail, ModelFindings
-from invariscope.models.downstream import STATE, Downstream, split_prefix
+from invariscope.models.downstream import STATE, Downstream
 from invariscope.models.pretrained import LanguageModel
 from invariscope.positions import Rows
 from invariscope.sites import Objective, frozen, site_gradients, verify_model
@@ -149,13 +149,14 @@ def _stability(lm: LanguageModel, data: BehaviourData, layer: int, rank: int, ge
     activations, jacobians, groups, first_row = [], [], [], 0
     last = Downstream(lm.model)
     with frozen(lm.model):
-        for batch in data.extraction:
+        for batch in extraction_batches(lm.model, data.extraction, data.settings):
             found = site_gradients(
                 last,
-                split_prefix(lm.model, batch),
+                batch,
                 sites=[resid_post(layer)],
                 objective=data.settings.objective,
-                positions="last",
+                positions=data.settings.read_at,
+                outputs_at="last",
             )[resid_post(layer)]
             activations.append(found.activations.double().cpu())
             jacobians.append(found.jacobians.double().cpu())

@@ -139,15 +139,25 @@ def answer_of(found: ModelFindings) -> str:
             if (one.name, one.projection, one.rank) == (name, projection, detail.rank)
         }
 
+    def whole(edit: str) -> str:
+        found = sweep.effect(detail.layer, edit, projection=detail.projection, rank=detail.rank).whole_answers
+        return "-" if found is None else f"{found.value:.3f}"
+
     core, random = scores("core"), scores("random")
     full = next(one for one in sweep.at(detail.layer).effects if one.name == "model")
     quantity = "accuracy" if full.auc is None else "AUC"
     directions = "one direction" if detail.rank == 1 else f"{detail.rank} directions"
     carries = "carries" if detail.rank == 1 else "carry"
     controls = ", ".join(f"{random[edit]:.3f}" for edit in ("keep", "remove", "flip") if edit in random)
+    several = (
+        f" Whole answers, by summed log-probability, right in {full.whole_answers.value:.3f} unedited, {whole('keep')} kept "
+        f"alone, {whole('remove')} removed, {whole('flip')} flipped."
+        if full.whole_answers is not None
+        else ""
+    )
     return (
         f"In {found.name}, {directions} after layer {detail.layer} {carries} {sweep.behaviour}: "
         f"{quantity} {full.score.value:.3f} unedited, {core['keep']:.3f} kept alone, {core['remove']:.3f} removed, "
-        f"{core['flip']:.3f} flipped; random directions {controls}. At a late layer the margin of any two tokens is kept, "
-        f"removed and flipped by its own core: read transfer and specificity before you believe it.{notes}"
+        f"{core['flip']:.3f} flipped; random directions {controls}.{several} At a late layer the margin of any two tokens is "
+        f"kept, removed and flipped by its own core: read transfer and specificity before you believe it.{notes}"
     )

@@ -36,7 +36,7 @@ OPTIONS_OF_MARKOV_CORES = " ".join(
 
 
 def options_in(text: str) -> list[str]:
-    return sorted(re.findall(r"^\W{0,2}(?:-h, )?(--[a-z][a-z.-]+)", text, re.MULTILINE))
+    return sorted(re.findall(r"^\W{0,2}(?:-h, )?(--[a-z][a-z0-9.-]+)", text, re.MULTILINE))
 
 
 def one_line(capsys: pytest.CaptureFixture[str]) -> str:
@@ -185,7 +185,7 @@ def test_an_interrupted_run_says_that_it_goes_on(fake: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("args", "line"),
     [
-        (["fkae"], "error: unknown experiment 'fkae'; expected one of its known names; nearest: fake, markov-cores"),
+        (["fkae"], "error: unknown experiment 'fkae'; expected one of its known names; nearest: fake, agreement, markov-cores"),
         (
             ["fake", "--preset", "quik"],
             "error: unknown preset of fake 'quik'; expected one of its known names; nearest: quick, wrong",
@@ -199,7 +199,7 @@ def test_an_interrupted_run_says_that_it_goes_on(fake: Path, capsys: pytest.Capt
         (
             ["--preset", "quick", "fake"],
             "error: invariscope run --preset ... without an experiment; expected invariscope run EXPERIMENT [options]; "
-            "name one of markov-cores, fake",
+            "name one of markov-cores, agreement, fake",
         ),
         ([], "error: invariscope run without an experiment; expected invariscope run EXPERIMENT [options]"),
     ],

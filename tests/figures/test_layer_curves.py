@@ -34,6 +34,14 @@ def test_values_reach_traces_and_table():
     assert shapes[1]["x0"] == 1
 
 
+@pytest.mark.parametrize(("quantity", "written"), [("AUC", "AUC"), ("accuracy", "Accuracy")])
+def test_the_quantity_stands_on_the_axis_in_the_table_and_in_the_texts(quantity, written):
+    figure = draw_layer_curves(LayerCurves(curves=(curve(),), title="Layers", quantity=quantity, chance=0.5))
+    assert figure.plot["layout"]["yaxis"]["title"]["text"] == figure.columns[4] == quantity
+    assert figure.caption.startswith(f"{written} under the edit named above each panel")
+    assert figure.alt.startswith(f"Line charts of {quantity} against the layer.")
+
+
 def test_one_line_has_one_entry_in_the_legend():
     figure = draw(curve(), curve(panel="tiny: keep"))
     assert [trace["showlegend"] for trace in figure.plot["data"]] == [True, False]

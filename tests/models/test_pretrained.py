@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
+from pathlib import Path
 
 import huggingface_hub
 import pytest
@@ -12,7 +14,7 @@ import transformers
 
 from invariscope.errors import ConfigError, ForeignFileError, ObjectiveError, UnknownNameError
 from invariscope.models import load_language_model, pretrained
-from tiny_language_models import save_tiny_folder
+from tiny_language_models import save_tiny_folder, tiny_model
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +84,52 @@ def test_a_model_with_code_of_its_own_is_refused_and_never_trusted_by_itself(fol
         load_language_model(copy)
 
 
+def with_code(folder: Path) -> Path:
+    """A file that says so once any of the folder's own code runs."""
+    (folder / "modeling.py").write_text(
+        f"open({str(folder / 'ran')!r}, 'w').close()\n"
+        "from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast\n"
+        "class OwnConfig(LlamaConfig):\n    model_type = 'own'\n"
+        "class Own(LlamaForCausalLM):\n    config_class = OwnConfig\n"
+        "class OwnTokenizer(PreTrainedTokenizerFast):\n    pass\n"
+    )
+    return folder / "ran"
+
+
+@pytest.fixture
+def modules_cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(transformers.dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr("sys.path", [*sys.path])
+
+
+def test_own_code_runs_only_where_it_is_asked_for(folder, tmp_path, modules_cache):
+    auto_map = {"AutoConfig": "modeling.OwnConfig", "AutoModelForCausalLM": "modeling.Own"}
+    copy = change(folder, tmp_path, model_type="own", auto_map=auto_map)
+    ran = with_code(copy)
+    with pytest.raises(ConfigError, match=r"never set for you"):
+        load_language_model(copy)
+    assert not ran.exists()
+    assert type(load_language_model(copy, trust_remote_code=True).model).__name__ == "Own"
+    assert ran.exists()
+
+
+def test_own_code_of_a_tokeniser_is_refused_by_its_name(folder, tmp_path, modules_cache):
+    copy = change(folder, tmp_path)
+    ran = with_code(copy)
+    own = {"tokenizer_class": "OwnTokenizer", "auto_map": {"AutoTokenizer": [None, "modeling.OwnTokenizer"]}}
+    path = copy / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | own))
+    with pytest.raises(ConfigError, match=r"whose tokenizer's own code would have to run; .*never set for you"):
+        load_language_model(copy)
+    assert not ran.exists()
+    assert type(load_language_model(copy, trust_remote_code=True).tokenizer).__name__ == "OwnTokenizer"
+
+
 def test_a_model_that_transformers_has_taken_over_needs_no_code_of_its_own(folder, tmp_path):
-    (tmp_path / "modeling.py").write_text("raise SystemExit('this ran')")
     copy = change(folder, tmp_path, auto_map=OWN_CODE["auto_map"])
+    ran = with_code(copy)
     assert type(load_language_model(copy).model).__module__.startswith("transformers.")
+    assert not ran.exists()
 
 
 def test_quantised_weights_are_refused(folder, tmp_path):
@@ -112,6 +156,30 @@ def test_truncated_weights_are_named(folder, tmp_path):
     weights.write_bytes(weights.read_bytes()[:200])
     with pytest.raises(ForeignFileError, match="which transformers cannot load"):
         load_language_model(copy)
+
+
+class Runs:
+    """Unpickling it creates a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+def test_a_pickle_of_tensors_is_read_without_running_anything_and_another_is_refused(folder, tmp_path):
+    copy, model = change(folder, tmp_path), tiny_model("llama")
+    (copy / "model.safetensors").unlink()
+    torch.save(model.state_dict(), copy / "pytorch_model.bin")
+    ids = torch.tensor([[1, 2, 3]])
+    assert torch.equal(load_language_model(copy).model(ids).logits, model(ids).logits)
+    torch.save(model.state_dict() | {"more": Runs(tmp_path / "ran")}, copy / "pytorch_model.bin")
+    with pytest.raises(
+        ForeignFileError, match=r"whose \.bin file holds more than tensors; nothing in it was run; .*writes safetensors"
+    ):
+        load_language_model(copy)
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("name", ["smollm", "nowhere/at/all", "out"])

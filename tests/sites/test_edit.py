@@ -255,6 +255,25 @@ def test_after_any_error_the_model_is_as_before(arguments: dict[str, Any], error
     assert state_of(model) == before
 
 
+@pytest.mark.parametrize(
+    ("positions", "given"),
+    [
+        (slice(7, 9), "positions '7:9:' on a batch of shape [3, 5], which select no token"),
+        (torch.zeros(3, 5, dtype=torch.bool), "positions 'mask[3, 5]' on a batch of shape [3, 5], which select no token"),
+        (7, "position 7 in row 0, which has 5 real tokens"),
+    ],
+    ids=["slice", "mask", "index"],
+)
+def test_an_edit_that_touches_no_position_is_refused_before_the_function_is_called(positions: Any, given: str) -> None:
+    model = small_transformer()
+    with pytest.raises(PositionError) as caught, edit_site(model, "blocks.0.resid_mid", fail, positions=positions) as report:
+        model(tokens_of())
+    assert caught.value.given == given
+    assert caught.value.expected in ("at least one token", "a token that every row has")
+    assert caught.value.do
+    assert (report.forwards, report.num_positions) == (0, 0)
+
+
 def test_edits_nest_and_each_reports_its_own() -> None:
     model = nn.Sequential(nn.Identity(), nn.Identity())
     before = state_of(model)

@@ -47,6 +47,21 @@ def test_batches_end_like_a_sequence():
         batches[-4]
 
 
+def test_batches_drawn_together_are_the_same_in_any_order_and_number():
+    chain = MarkovChain.named("four_real")
+    batches = SampledBatches(chain, 35, batch_size=5, seed=2, at_once=3)
+    whole = [batch.inputs["tokens"] for batch in batches]
+    assert len({tuple(tokens.flatten().tolist()) for tokens in whole}) == 7
+    for index in (6, 0, 4, 3):
+        assert torch.equal(batches[index].inputs["tokens"], whole[index])
+    more = SampledBatches(chain, 500, batch_size=5, seed=2, at_once=3)
+    assert torch.equal(more[6].inputs["tokens"], whole[6])
+    assert SampledBatches(chain, 33, batch_size=5, seed=2, at_once=3)[6].num_rows == 3
+    assert not torch.equal(SampledBatches(chain, 35, batch_size=5, seed=2)[1].inputs["tokens"], whole[1])
+    with pytest.raises(ConfigError, match=r"batches with at_once=0; expected 1 or more; raise at_once"):
+        SampledBatches(chain, 35, batch_size=5, seed=2, at_once=0)
+
+
 def test_lazy_batches_start_anew():
     started = []
     lazy = LazyBatches(lambda: iter([started.append(len(started))]))

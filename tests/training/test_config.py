@@ -12,7 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from invariscope.errors import ConfigError, UnknownNameError
+from invariscope.models import TransformerConfig
 from invariscope.training import TrainConfig, learning_rate_at, resolve_forward
+
+SHAPE = TransformerConfig(vocab_size=4, context_length=8)
+FOLDABLE = TransformerConfig(vocab_size=4, context_length=8, num_layers=2, mlp_width=(0, 16))
 
 
 def rates(**fields: Any) -> list[float]:
@@ -87,27 +91,35 @@ def test_numbers_out_of_range_are_refused_by_name(fields: dict[str, Any], given:
 def test_unknown_choices_list_the_nearest():
     with pytest.raises(UnknownNameError, match=r"unknown schedule 'cosin'; .*nearest: cosine"):
         TrainConfig(schedule="cosin")  # pyright: ignore[reportArgumentType]  # what is tested
-    with pytest.raises(UnknownNameError, match=r"unknown forward 'folded'; .*nearest: "):
-        TrainConfig(forward="folded")  # pyright: ignore[reportArgumentType]  # what is tested
+    with pytest.raises(UnknownNameError, match=r"unknown forward 'fold'; .*nearest: folded"):
+        TrainConfig(forward="fold")  # pyright: ignore[reportArgumentType]  # what is tested
 
 
 @pytest.mark.parametrize(
-    ("forward", "positions", "resolved"),
+    ("forward", "positions", "model", "resolved"),
     [
-        ("auto", "last", "last"),
-        ("auto", "all", "plain"),
-        ("auto", 2, "plain"),
-        ("auto", slice(1, None), "plain"),
-        ("plain", "last", "plain"),
-        ("last", "last", "last"),
+        ("auto", "last", SHAPE, "last"),
+        ("auto", "last", FOLDABLE, "folded"),
+        ("auto", "all", FOLDABLE, "plain"),
+        ("auto", 2, SHAPE, "plain"),
+        ("auto", slice(1, None), SHAPE, "plain"),
+        ("plain", "last", FOLDABLE, "plain"),
+        ("last", "last", FOLDABLE, "last"),
+        ("folded", "last", FOLDABLE, "folded"),
     ],
 )
-def test_forward_depends_on_the_configuration_alone(forward: Any, positions: Any, resolved: str):
-    assert resolve_forward(forward, positions) == resolved
+def test_forward_depends_on_the_configuration_alone(forward: Any, positions: Any, model: TransformerConfig, resolved: str):
+    assert resolve_forward(forward, positions, model) == resolved
 
 
-def test_last_is_refused_where_other_tokens_are_read():
-    with pytest.raises(ConfigError, match=r"forward = 'last' for a loss at 'all'; .*; use 'plain'"):
-        resolve_forward("last", "all")
+@pytest.mark.parametrize("forward", ["last", "folded"])
+def test_last_rows_are_refused_where_other_tokens_are_read(forward: Any):
+    with pytest.raises(ConfigError, match=rf"forward = '{forward}' for a loss at 'all'; .*; use 'plain'"):
+        resolve_forward(forward, "all", FOLDABLE)
     with pytest.raises(ConfigError, match=r"for a loss at 'mask\[1, 3\]'"):
-        resolve_forward("last", torch.ones(1, 3, dtype=torch.bool))
+        resolve_forward(forward, torch.ones(1, 3, dtype=torch.bool), FOLDABLE)
+
+
+def test_folding_is_refused_where_the_model_does_not_fold():
+    with pytest.raises(ConfigError, match=r"layer|MLP|block"):
+        resolve_forward("folded", "last", SHAPE)

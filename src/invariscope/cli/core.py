@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from invariscope.cli.pairs import read_behaviour
 from invariscope.cli.parse import parse
 from invariscope.errors import ConfigError, ForeignFileError
 
@@ -65,7 +66,7 @@ class CoreOptions:
 def command(args: Sequence[str]) -> int:
     """Sweep, write and print where the report is."""
     options = parse(CoreOptions, args, prog="invariscope core")
-    pairs = _pairs(options.pairs)
+    pairs = read_behaviour(options.pairs)
     positions = options.positions or _positions(pairs)
     if options.plan:
         return _plan(options, pairs, whole_prompts=positions != "last")
@@ -108,21 +109,6 @@ def command(args: Sequence[str]) -> int:
     if found.detail is not None:
         print(f"Steering vector and recipes: {out / 'steering'}")
     return 0
-
-
-def _pairs(name: str) -> PairSet | Behaviour:
-    from invariscope.tasks.behaviours import BUILTIN_BEHAVIOURS, builtin_pairs
-    from invariscope.tasks.pairs_file import read_pairs
-
-    if name in BUILTIN_BEHAVIOURS and not Path(name).exists():
-        return builtin_pairs(name)
-    if not Path(name).exists() and Path(name).suffix != ".csv":
-        raise ConfigError(
-            f"{name!r}, which is neither a file nor a built-in behaviour",
-            expected=f"a CSV file, or one of {', '.join(BUILTIN_BEHAVIOURS)}",
-            do="correct the path",
-        )
-    return read_pairs(name)
 
 
 def _config(options: CoreOptions, facts: dict[str, Any]) -> dict[str, Any]:

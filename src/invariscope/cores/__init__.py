@@ -15,6 +15,7 @@ from invariscope.cores.identify import Identification, IdentifiedMap, core_coord
 from invariscope.cores.layer_sweep import LayerEffect, LayerFindings, LayerSweep
 from invariscope.cores.metrics import Metric, accuracy, auc, cross_entropy, divergence
 from invariscope.cores.moments import Moments
+from invariscope.cores.pair_coordinates import PairCoordinates, compare_pair_coordinates, read_pair_coordinates
 from invariscope.cores.probe import linear_probe_core
 from invariscope.cores.ranks import RankCurve, by_energy, by_gap, by_sufficiency
 from invariscope.cores.sketch import SketchError, estimate_sketch_error
@@ -42,6 +43,7 @@ __all__ = [
     "LayerSweep",
     "Metric",
     "Moments",
+    "PairCoordinates",
     "Provenance",
     "RankCurve",
     "SketchError",
@@ -60,6 +62,7 @@ __all__ = [
     "choice_margin",
     "collect_moments",
     "compare_coordinates",
+    "compare_pair_coordinates",
     "core_coordinates",
     "cross_entropy",
     "direction_stability",
@@ -75,6 +78,7 @@ __all__ = [
     "predicted_successors",
     "projector_overlap",
     "rank_curve",
+    "read_pair_coordinates",
     "sweep_batches",
     "sweep_behaviour",
     "sweep_layers",

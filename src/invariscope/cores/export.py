@@ -86,6 +86,7 @@ finally:
 ## TransformerLens
 
 The core was taken from the model as Hugging Face runs it. Load it without folding or centring, or the stream is another one:
+`model = TransformerBridge.boot_transformers("folder or hub id")` and no compatibility mode; before version 4,
 `HookedTransformer.from_pretrained_no_processing(...)`.
 
 ```python
@@ -93,6 +94,8 @@ logits = model.run_with_hooks(tokens, fwd_hooks=[("blocks.LAYER.hook_resid_post"
 ```
 
 ## nnsight
+
+With `model = TransformersModel("folder or hub id", task="text-generation", tokenizer=tokenizer)`, in a file or a notebook:
 
 ```python
 with model.trace(prompt):

@@ -24,7 +24,7 @@ from invariscope.numerics.resampling import estimate_mean
 from invariscope.positions import Positions, Rows, parse_positions
 from invariscope.sites import LogitsOf
 
-__all__ = ["EDITS", "EffectRow", "Effects", "validate_core"]
+__all__ = ["EDITS", "EffectRow", "Effects", "check_origin", "validate_core"]
 
 EDITS = ("keep", "remove", "flip")
 
@@ -147,7 +147,7 @@ def validate_core(
     if not site:
         raise ConfigError("a core that does not know its site", expected="a site", do="pass site= and positions=")
     if not force:
-        _check_origin(core, model, site)
+        check_origin(core, model, site=site)
     positions = parse_positions(core.provenance.positions) if positions is None else positions
     outputs_at = parse_positions(core.provenance.outputs_at) if outputs_at is None else outputs_at
     subjects = {("core", 0): core}
@@ -179,10 +179,18 @@ def validate_core(
     )
 
 
-def _check_origin(core: Core, model: nn.Module, site: str) -> None:
-    """Raise where the core says that it came from elsewhere; a core that says nothing is taken as it is."""
+def check_origin(core: Core, model: nn.Module, *, site: str | None = None) -> None:
+    """Raise where the core says that it came from elsewhere; a core that says nothing is taken as it is.
+
+    Args:
+        core: the core. model: the one that it is read or edited in.
+        site: where; None: at the core's own.
+
+    Raises:
+        ConfigError: for a core of another site or of other weights.
+    """
     made = core.provenance
-    if made.site and made.site != site:
+    if site is not None and made.site and made.site != site:
         raise ConfigError(
             f"a core of {made.site!r} edited in at {site!r}",
             expected="the site that the core was extracted from",
@@ -192,7 +200,7 @@ def _check_origin(core: Core, model: nn.Module, site: str) -> None:
         raise ConfigError(
             f"a core of the weights {made.model} and a model with the weights {given}",
             expected="the model that the core was extracted from, untrained since",
-            do="extract the core from this model, or pass force=True to see what another model's core does",
+            do="extract the core from this model, or pass force=True (--force) to see what another model's core does",
         )
 
 

@@ -160,7 +160,7 @@ def _caption(numbers: LayerCurves) -> str:
     subject = numbers.subject or (
         f"{numbers.quantity} under the edit named above each panel, against the layer whose output is edited; held-out prompts"
     )
-    parts = [f"{subject}."]
+    parts = [f"{subject[0].upper()}{subject[1:]}."]
     cores = [curve for curve in numbers.curves if curve.role == "core"]
     bars = any(low is not None for curve in cores for low in curve.lows)
     if len(cores) < len(numbers.curves):

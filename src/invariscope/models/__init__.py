@@ -2,6 +2,10 @@
 
 from invariscope.models.downstream import STATE, Downstream, from_state, read_states, split_prefix
 from invariscope.models.fingerprint import fingerprint
+from invariscope.models.folded import check_foldable, folded_logits
+from invariscope.models.lens import from_lens, to_lens
+from invariscope.models.lens_files import lens_series, load_lens, read_lens, save_lens
+from invariscope.models.parts import part_names, weight_part
 from invariscope.models.pretrained import LanguageModel, load_language_model
 from invariscope.models.transformer import Dropout, Transformer, TransformerConfig
 from invariscope.models.untrained import untrained
@@ -13,10 +17,20 @@ __all__ = [
     "LanguageModel",
     "Transformer",
     "TransformerConfig",
+    "check_foldable",
     "fingerprint",
+    "folded_logits",
+    "from_lens",
     "from_state",
+    "lens_series",
     "load_language_model",
+    "load_lens",
+    "part_names",
+    "read_lens",
     "read_states",
+    "save_lens",
     "split_prefix",
+    "to_lens",
     "untrained",
+    "weight_part",
 ]

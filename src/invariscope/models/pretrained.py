@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import reprlib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
 from invariscope.errors import ConfigError, ForeignFileError, ObjectiveError, UnknownNameError, nearest_names, unknown_name
@@ -130,7 +132,8 @@ def load_language_model(
     Args:
         name: a shipped name (``invariscope list --models``), a folder, a .gguf file, or a hub id.
         dtype: of the weights; None: float32.
-        device: where it goes; None: where it was loaded. device_map: as in transformers, with accelerate; not with ``device``.
+        device: where it goes; None: where it was loaded. device_map: as in transformers, with accelerate, for weights that all
+            stay in memory; not with ``device``.
         attention: transformers' implementation, such as ``eager``, which attention patterns need; None: its own choice.
         padding_side: left or right, for batches that the tokeniser itself makes. Where it has no padding token, its end of text
             stands there, or else id 0: the mask hides it.
@@ -138,8 +141,9 @@ def load_language_model(
         cache: where dequantised copies are kept; None: the user's cache folder.
 
     Raises:
-        ConfigError: where the extra ``llm`` or a model's package is missing, for a folder without weights, a model that needs
-            its own code, and quantised weights; each with what to do.
+        ConfigError: where the extra ``llm`` or a model's package is missing, for a folder without weights, a model or tokeniser
+            that needs its own code, quantised weights, and a device map that transformers refuses or that leaves weights on the
+            disk; each with what to do.
         UnknownNameError: for a name that is none of the four, an unknown dtype or padding side, with the nearest ones.
         ForeignFileError: for a damaged or truncated file.
     """
@@ -148,13 +152,15 @@ def load_language_model(
     if padding_side not in PADDING_SIDES:
         raise unknown_name("padding side", padding_side, PADDING_SIDES)
     if device is not None and device_map is not None:
-        raise ConfigError(f"device {device!r} and device_map {device_map!r}", expected="one of the two", do="leave one out")
+        given = f"device {device!r} and device_map {reprlib.repr(device_map)}"
+        raise ConfigError(given, expected="one of the two", do="leave one out")
     where, source, licence, local = _locate(str(name), cache)
     description = _folder_description(Path(where)) if local else _hub_description(where)
     _check_description(where, description, trust_remote_code=trust_remote_code)
     model, tokenizer = _from_pretrained(
         where, dtype=number, device_map=device_map, attention=attention, local=local, trust_remote_code=trust_remote_code
     )
+    _check_in_memory(where, model, device_map)
     if device is not None:
         model = model.to(device)
     if not local and (commit := getattr(model.config, "_commit_hash", None)):
@@ -251,11 +257,7 @@ def _check_description(where: str, description: dict[str, Any], *, trust_remote_
     # Many models that transformers has taken over still name their own code: transformers' own class runs them.
     known = description.get("model_type") in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     if "auto_map" in description and not known and not trust_remote_code:
-        raise ConfigError(
-            f"{where}, a model whose own code would have to run (auto_map in config.json)",
-            expected="a class that transformers knows",
-            do="read that code, and pass trust_remote_code=True if you trust it; it is never set for you",
-        )
+        raise _own_code(f"{where}, a model whose own code would have to run (auto_map in config.json)")
     if quantised := description.get("quantization_config"):
         kind = quantised.get("quant_method", "an unnamed method")
         raise ConfigError(
@@ -277,13 +279,50 @@ def _from_pretrained(
             model = AutoModelForCausalLM.from_pretrained(where, dtype=dtype, device_map=device_map, **chosen, **options)
             tokenizer = AutoTokenizer.from_pretrained(where, **options)
     except Exception as error:
+        # Its configuration is known by now: what is left is code of the tokeniser.
+        if not trust_remote_code and "trust_remote_code=True" in str(error):
+            raise _own_code(f"{where}, whose tokenizer's own code would have to run") from error
+        if device_map is not None and not isinstance(error, OSError | SafetensorError):
+            raise ConfigError(
+                f"device_map {reprlib.repr(device_map)} for {where}, which transformers cannot load so ({_cause(error)})",
+                expected="'auto', a device, or a device for every part of the model",
+                do="correct it, or leave it out",
+            ) from error
         raise _unloadable(where, error, local=local) from error
     return model, tokenizer
 
 
-def _unloadable(where: str, error: Exception, *, local: bool) -> ForeignFileError:
+def _check_in_memory(where: str, model: nn.Module, device_map: Any) -> None:
+    """Refuse weights that accelerate fetches anew for each forward: no gradient and no fingerprint is taken of those."""
+    if any(tensor.is_meta for tensor in model.parameters()):
+        raise ConfigError(
+            f"{where} with device_map {reprlib.repr(device_map)}, which leaves some weights outside the devices' memory",
+            expected="weights that are all on a device",
+            do="name devices that they fit on, load fewer bytes with dtype='bfloat16', or take a smaller model",
+        )
+
+
+def _own_code(given: str) -> ConfigError:
+    return ConfigError(
+        given,
+        expected="a class that transformers knows",
+        do="read that code, and pass trust_remote_code=True if you trust it; it is never set for you",
+    )
+
+
+def _cause(error: Exception) -> str:
     # Whatever transformers, safetensors or the hub raises is about what was given; its own words say what.
-    cause = " ".join(str(error).split())[:200]
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+
+
+def _unloadable(where: str, error: Exception, *, local: bool) -> ForeignFileError:
+    if type(error).__name__ == "UnpicklingError":
+        # PyTorch's own words end with how to run what is in the file.
+        return ForeignFileError(
+            f"{where}, whose .bin file holds more than tensors; nothing in it was run",
+            expected="a file of tensors, best a .safetensors",
+            do="save the model again where you trust it: save_pretrained writes safetensors",
+        )
     if local:
         do = "check the files"
     elif _told_to_stay_offline():
@@ -291,7 +330,7 @@ def _unloadable(where: str, error: Exception, *, local: bool) -> ForeignFileErro
     else:
         do = "check the id and the network, or give a folder"
     return ForeignFileError(
-        f"{where}, which transformers cannot load ({type(error).__name__}: {cause})",
+        f"{where}, which transformers cannot load ({_cause(error)})",
         expected="a causal language model with its tokenizer",
         do=do,
     )

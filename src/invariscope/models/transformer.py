@@ -64,6 +64,8 @@ class TransformerConfig:
         initial_scale: multiplies the standard deviation of every initial weight matrix.
         initial_std: ``width``: 1 / sqrt(D) for every matrix; ``fan_in``: 1 / sqrt(inputs), and 1 / sqrt(D) for embeddings.
             Biases start at zero, gains at one.
+        embedding_std: standard deviation of the initial token and position embeddings; None: as ``initial_std`` and
+            ``initial_scale`` say.
         dropout: p, from 0 to below 1: in training mode the probability with which an entry is dropped (:class:`Dropout`) where
             PyTorch's ``TransformerEncoderLayer`` drops: attention weights, what attention adds, hidden units, what the MLP adds.
 
@@ -89,6 +91,7 @@ class TransformerConfig:
     causal: bool = True
     initial_scale: float = 1.0
     initial_std: Literal["width", "fan_in"] = "fan_in"
+    embedding_std: float | None = None
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
@@ -109,6 +112,10 @@ class TransformerConfig:
         if not 0 <= self.initial_scale < math.inf:
             raise ConfigError(
                 f"initial_scale = {self.initial_scale}", expected="a finite number, at least 0", do="leave it at 1 or shrink it"
+            )
+        if self.embedding_std is not None and not 0 <= self.embedding_std < math.inf:
+            raise ConfigError(
+                f"embedding_std = {self.embedding_std}", expected="a finite number, at least 0", do="leave it out or shrink it"
             )
         if not 0 <= self.dropout < 1:
             raise ConfigError(
@@ -299,7 +306,10 @@ class Transformer(nn.Module):
                 continue
             is_embedding = name.endswith("_embedding")
             inputs = config.width if is_embedding or config.initial_std == "width" else parameter.shape[1]
-            nn.init.normal_(parameter, std=config.initial_scale / math.sqrt(inputs), generator=generator)
+            std = config.initial_scale / math.sqrt(inputs)
+            if is_embedding and config.embedding_std is not None:
+                std = config.embedding_std
+            nn.init.normal_(parameter, std=std, generator=generator)
 
     def site_names(self) -> tuple[str, ...]:
         """The sites of this model, in the order of the forward pass; each is the dotted name of a submodule."""

@@ -8,6 +8,7 @@ Every task keeps one protocol (:class:`Task`), so whatever trains, extracts or s
 """
 
 from invariscope.tasks.agreement import balanced_agreement, paper_agreement
+from invariscope.tasks.assign_add import AssignAdd, Places
 from invariscope.tasks.behaviour import Behaviour
 from invariscope.tasks.behaviours import BUILTIN_BEHAVIOURS, builtin_pairs, pronoun_pairs, tense_pairs
 from invariscope.tasks.describe import build_task, describe_task, factory_name
@@ -37,6 +38,7 @@ from invariscope.tasks.task import (
 
 __all__ = [
     "BUILTIN_BEHAVIOURS",
+    "AssignAdd",
     "Behaviour",
     "CandidateMap",
     "Chance",
@@ -48,6 +50,7 @@ __all__ = [
     "MarkovChain",
     "Pair",
     "PairSet",
+    "Places",
     "SampledBatches",
     "Symmetry",
     "Task",

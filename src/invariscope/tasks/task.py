@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -257,9 +257,11 @@ class SampledBatches(Sequence[Batch]):
         batch_size: rows a batch.
         seed: of the stream.
         pool: which pool of the task.
+        at_once: batches drawn together, which is faster where each is small: batch i is then drawn with the
+            ``at_once`` batches of ``derive_seed(seed, pool, i // at_once)``, and its rows depend on ``at_once``.
 
     Raises:
-        ConfigError: where ``num`` or ``batch_size`` is below 1.
+        ConfigError: where ``num``, ``batch_size`` or ``at_once`` is below 1.
         UnknownNameError: where the task has no such pool.
     """
 
@@ -269,9 +271,11 @@ class SampledBatches(Sequence[Batch]):
     batch_size: int
     seed: int
     pool: str = "train"
+    at_once: int = 1
+    _held: dict[int, Batch] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name, value in (("num", self.num), ("batch_size", self.batch_size)):
+        for name, value in (("num", self.num), ("batch_size", self.batch_size), ("at_once", self.at_once)):
             if value < 1:
                 raise ConfigError(f"batches with {name}={value}", expected="1 or more", do=f"raise {name}")
         check_pool(self.task, self.pool)
@@ -284,6 +288,16 @@ class SampledBatches(Sequence[Batch]):
             raise IndexError(f"batch {index} of {len(self)}")
         index %= len(self)
         size = min(self.batch_size, self.num - index * self.batch_size)
+        if self.at_once == 1:
+            return self._drawn(index, size)
+        block, within = divmod(index, self.at_once)
+        if block not in self._held:
+            self._held.clear()
+            self._held[block] = self._drawn(block, self.batch_size * self.at_once)
+        first = within * self.batch_size
+        return self._held[block].take(torch.arange(first, first + size))
+
+    def _drawn(self, index: int, size: int) -> Batch:
         generator = torch.Generator().manual_seed(derive_seed(self.seed, self.pool, index))
         return self.task.sample(size, generator=generator, pool=self.pool)
 

@@ -4,10 +4,12 @@ from invariscope.training.checkpoints import list_checkpoints, load_model
 from invariscope.training.config import TrainConfig, learning_rate_at, resolve_forward
 from invariscope.training.events import read_events
 from invariscope.training.seeds import Run, load_run, seed_folder, train
+from invariscope.training.start import Start
 from invariscope.training.train import initial_model
 
 __all__ = [
     "Run",
+    "Start",
     "TrainConfig",
     "initial_model",
     "learning_rate_at",

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from invariscope.errors import ConfigError, unknown_name
+from invariscope.models import TransformerConfig
+from invariscope.models.folded import check_foldable
 from invariscope.positions import Positions, describe_positions
 
 __all__ = ["TrainConfig", "learning_rate_at", "resolve_forward"]
 
-Forward = Literal["auto", "plain", "last"]
+Forward = Literal["auto", "plain", "last", "folded"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +38,13 @@ class TrainConfig:
         schedule: after warm-up: constant, or cosine or linear down to final_share of the largest value.
         final_share: share of the learning rate at the last step.
         eval_every: steps between evaluations on held-out sequences; 0: only at the end.
-        eval_sequences: held-out sequences an evaluation.
+        eval_sequences: held-out sequences an evaluation, of the task's second pool and of each in ``eval_pools``.
+        eval_pools: further pools of the task that are scored and logged.
         checkpoint_every: steps between checkpoints; 0: only at the end.
-        forward: plain computes every token; last only the rows of the last block that the loss reads; auto: last where the loss
-            reads the last token only.
+        batches_at_once: batches of fresh sequences drawn together, which is faster where each is small; rows depend on it.
+        forward: plain computes every token; last only the rows of the last block that the loss reads; folded looks the first
+            block up in tables (:func:`invariscope.models.folded_logits`); auto: folded or else last where the loss reads the
+            last token only, and where the model allows it.
 
     Raises:
         ConfigError: for a number out of range; UnknownNameError for an unknown choice.
@@ -56,11 +61,14 @@ class TrainConfig:
     final_share: float = 0.02
     eval_every: int = 50
     eval_sequences: int = 512
+    eval_pools: tuple[str, ...] = ()
     checkpoint_every: int = 0
+    batches_at_once: int = 1
     forward: Forward = "auto"
 
     def __post_init__(self) -> None:
-        least = {"steps": 1, "batch_size": 1, "eval_sequences": 1, "warmup_steps": 0, "eval_every": 0, "checkpoint_every": 0}
+        least = dict.fromkeys(("steps", "batch_size", "batches_at_once", "eval_sequences"), 1)
+        least |= dict.fromkeys(("warmup_steps", "eval_every", "checkpoint_every"), 0)
         for name, low in least.items():
             value = getattr(self, name)
             whole = isinstance(value, int) and not isinstance(value, bool)
@@ -76,8 +84,8 @@ class TrainConfig:
         _check("betas", self.betas, two, "two numbers from 0 to below 1")
         if self.schedule not in ("constant", "cosine", "linear"):
             raise unknown_name("schedule", str(self.schedule), ("constant", "cosine", "linear"))
-        if self.forward not in ("auto", "plain", "last"):
-            raise unknown_name("forward", str(self.forward), ("auto", "plain", "last"))
+        if self.forward not in ("auto", "plain", "last", "folded"):
+            raise unknown_name("forward", str(self.forward), ("auto", "plain", "last", "folded"))
 
 
 def _check(name: str, value: object, good: bool, expected: str) -> None:
@@ -105,17 +113,29 @@ def learning_rate_at(config: TrainConfig, step: int) -> float:
     return config.learning_rate * (config.final_share + (1 - config.final_share) * fall)
 
 
-def resolve_forward(forward: Forward, loss_positions: Positions) -> Literal["plain", "last"]:
+def resolve_forward(forward: Forward, loss_positions: Positions, model: TransformerConfig) -> Literal["plain", "last", "folded"]:
     """What ``auto`` means for a task whose loss is read at ``loss_positions``; a pure function of the configuration.
 
     Raises:
-        ConfigError: for ``last`` where the loss reads other tokens too.
+        ConfigError: for ``last`` and ``folded`` where the loss reads other tokens too, or the model does not fold.
     """
     only_last = isinstance(loss_positions, str) and loss_positions == "last"
-    if forward == "last" and not only_last:
+    if forward in ("last", "folded") and not only_last:
         raise ConfigError(
-            f"forward = 'last' for a loss at {describe_positions(loss_positions)!r}",
+            f"forward = {forward!r} for a loss at {describe_positions(loss_positions)!r}",
             expected="a task whose loss reads the last token",
             do="use 'plain'",
         )
-    return ("last" if only_last else "plain") if forward == "auto" else forward
+    if forward == "folded":
+        check_foldable(model)
+    if forward != "auto":
+        return forward
+    return "plain" if not only_last else "folded" if _is_foldable(model) else "last"
+
+
+def _is_foldable(model: TransformerConfig) -> bool:
+    try:
+        check_foldable(model)
+    except ConfigError:
+        return False
+    return True

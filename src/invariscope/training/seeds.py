@@ -29,6 +29,7 @@ from invariscope.tasks import SampledBatches, Task, build_task, describe_task, f
 from invariscope.training.checkpoints import list_checkpoints, load_checkpoint
 from invariscope.training.config import TrainConfig, resolve_forward
 from invariscope.training.events import read_events
+from invariscope.training.start import Start
 from invariscope.training.train import train_in_folder
 
 __all__ = ["Run", "load_run", "seed_folder", "train"]
@@ -77,6 +78,7 @@ def train(
     *,
     seeds: Iterable[int],
     folder: Path | str | None = None,
+    start: Start | None = None,
     engine: str = "auto",
     num_workers: int | None = None,
     progress: bool = True,
@@ -88,6 +90,7 @@ def train(
         model_config, train_config: the models' shape and how they are trained.
         seeds: one model each.
         folder: gets ``seed-0000/`` ...; what is finished there is kept, what was interrupted goes on. None: in memory, no resume.
+        start: what every seed begins with, and keeps, of a trained model; None: fresh weights, all of them trained.
         engine: ``inline``, ``processes`` or ``auto`` (processes for more than one seed). One thread a seed with each, so that
             numbers do not depend on it.
         num_workers: parallel processes; None: as many as there are cores.
@@ -112,6 +115,7 @@ def train(
                 train_config,
                 seeds=seeds,
                 folder=scratch,
+                start=start,
                 engine=engine,
                 num_workers=num_workers,
                 progress=progress,
@@ -124,7 +128,7 @@ def train(
             # A task that cannot be described to another process still trains here.
             with one_thread():
                 for seed in seeds:
-                    _train_seed(task, model_config, train_config, seed, folder)
+                    _train_seed(task, model_config, train_config, seed, folder, start)
                     advance()
         else:
             shared = {
@@ -132,6 +136,7 @@ def train(
                 "model": to_json_record(model_config),
                 "config": to_json_record(train_config),
                 "folder": str(folder.resolve()),
+                "start": to_json_record(start),
             }
             map_jobs(
                 "invariscope.training.seeds:train_job",
@@ -143,24 +148,30 @@ def train(
     return [load_run(seed_folder(folder, seed)) for seed in seeds]
 
 
-def train_job(*, task: dict[str, Any], model: dict[str, Any], config: dict[str, Any], seed: int, folder: str) -> str:
+def train_job(
+    *, task: dict[str, Any], model: dict[str, Any], config: dict[str, Any], seed: int, folder: str, start: dict[str, Any] | None = None
+) -> str:
     """One seed's training as a job of JSON values (:mod:`invariscope.parallel`); returns the run's folder."""
     model_config = from_json_record(TransformerConfig, model)
     train_config = from_json_record(TrainConfig, config)
-    return str(_train_seed(build_task(task), model_config, train_config, seed, Path(folder)))
+    begun = None if start is None else from_json_record(Start, start)
+    return str(_train_seed(build_task(task), model_config, train_config, seed, Path(folder), begun))
 
 
-def _train_seed(task: Task, model_config: TransformerConfig, config: TrainConfig, seed: int, folder: Path) -> Path:
+def _train_seed(
+    task: Task, model_config: TransformerConfig, config: TrainConfig, seed: int, folder: Path, start: Start | None
+) -> Path:
     path = seed_folder(folder, seed)
     identity = {
         "task": _identify_task(task),
         "model": to_json_record(model_config),
         "train": to_json_record(config),
         "seed": seed,
+        **({} if start is None else {"start": start.identity()}),
     }
-    forward = resolve_forward(config.forward, task.loss_positions)
+    forward = resolve_forward(config.forward, task.loss_positions, model_config)
     with RunFolder.open(path, config=identity, kind="run", seeds=[seed], forward=forward):
-        train_in_folder(task, model_config, config, seed=seed, folder=path)
+        train_in_folder(task, model_config, config, seed=seed, folder=path, start=start)
     return path
 
 

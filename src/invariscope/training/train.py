@@ -19,13 +19,15 @@ from torch import Tensor
 from invariscope.batch import Batch
 from invariscope.errors import ConfigError, NonFiniteError
 from invariscope.models import Transformer, TransformerConfig
+from invariscope.models.folded import folded_logits
 from invariscope.numerics.scores import accuracy_rows, cross_entropy_rows, divergence_rows
-from invariscope.positions import rows_of, select_positions
-from invariscope.tasks.task import SampledBatches, Task, derive_seed
+from invariscope.positions import Rows, rows_of, select_positions
+from invariscope.tasks.task import SampledBatches, Task, check_pool, derive_seed
 from invariscope.training.checkpoints import checkpoint_path, load_state, save_state, save_weights
 from invariscope.training.config import TrainConfig, learning_rate_at, resolve_forward
 from invariscope.training.epochs import EpochBatches
 from invariscope.training.events import EventLog
+from invariscope.training.start import Start, begin
 
 __all__ = ["evaluate", "initial_model", "train_in_folder"]
 
@@ -45,6 +47,7 @@ def train_in_folder(
     *,
     seed: int,
     folder: Path,
+    start: Start | None = None,
     on_step: Callable[[int], None] | None = None,
 ) -> Transformer:
     """Train, or go on training, the model of ``seed`` in ``folder``; return it in evaluation mode.
@@ -54,6 +57,7 @@ def train_in_folder(
         model_config, config: the model's shape and how it is trained.
         seed: decides initial weights, batches and dropout masks.
         folder: gets ``metrics.jsonl``, ``checkpoints/`` and ``state.safetensors``.
+        start: what to begin with, and to keep, of another model; None: fresh weights, all of them trained.
         on_step: called with the number of finished steps.
 
     Raises:
@@ -62,24 +66,29 @@ def train_in_folder(
         CheckpointError, ForeignFileError: where the folder's state belongs to another model or is damaged.
     """
     _check_fit(task, model_config)
-    forward = resolve_forward(config.forward, task.loss_positions)
+    for pool in config.eval_pools:
+        check_pool(task, pool)
+    forward = resolve_forward(config.forward, task.loss_positions, model_config)
     model = initial_model(model_config, seed).train()
+    frozen = None if start is None else begin(model, start)
     optimiser = torch.optim.AdamW(
         model.parameters(), lr=config.learning_rate, betas=config.betas, weight_decay=config.weight_decay, fused=True
     )
     batches = _batches(task, config, seed)
     state_path = folder / "state.safetensors"
-    start, losses, digest = load_state(state_path, model, optimiser) if state_path.exists() else (0, [], None)
-    log = EventLog(folder / "metrics.jsonl", resume_step=start, digest=digest)
+    first, losses, digest = load_state(state_path, model, optimiser) if state_path.exists() else (0, [], None)
+    log = EventLog(folder / "metrics.jsonl", resume_step=first, digest=digest)
     try:
-        for step in range(start, config.steps):
+        for step in range(first, config.steps):
             for group in optimiser.param_groups:
                 group["lr"] = learning_rate_at(config, step)
             model.dropout.generator = torch.Generator().manual_seed(derive_seed(seed, "dropout", step))
             losses.append(_step(model, optimiser, batches[step], task, forward, step))
+            if frozen is not None:
+                frozen.restore()
             done = step + 1
             if _due(done, config.eval_every, config.steps):
-                log.write(_evaluation(model, task, config, seed, done, losses))
+                log.write(_evaluation(model, task, config, seed, done, losses, forward))
                 losses = []
             if _due(done, config.checkpoint_every, config.steps):
                 # The log first: a checkpoint that is there after a loss of power vouches for it.
@@ -98,7 +107,8 @@ def train_in_folder(
 def _batches(task: Task, config: TrainConfig, seed: int) -> SampledBatches | EpochBatches:
     size = config.batch_size
     if config.num_sequences is None:
-        return SampledBatches(task, config.steps * size, batch_size=size, seed=seed, pool=task.pools[0])
+        total, at_once = config.steps * size, config.batches_at_once
+        return SampledBatches(task, total, batch_size=size, seed=seed, pool=task.pools[0], at_once=at_once)
     return EpochBatches(task, config.num_sequences, batch_size=size, seed=seed)
 
 
@@ -151,28 +161,40 @@ def _loss_rows(model: Transformer, batch: Batch, task: Task, forward: str) -> tu
             expected="the answer at every loss position",
             do="let task.sample fill Batch.targets",
         )
-    if forward == "last":
-        if batch.valid is not None and not bool(batch.valid[:, -1].all()):
-            raise ConfigError(
-                f"batches of the task {task.name!r} with padding on the right, trained by forward='last'",
-                expected="sequences that end at the last token, which is all that this forward computes",
-                do="use forward='plain', or pad on the left",
-            )
-        return model.last_logits(batch.inputs["tokens"])[:, -1], batch.targets[:, -1]
-    logits = model(**batch.inputs)
-    if isinstance(task.loss_positions, str) and task.loss_positions == "all" and batch.valid is None:
-        return logits.flatten(0, 1), batch.targets.flatten()
+    everywhere = isinstance(task.loss_positions, str) and task.loss_positions == "all"
+    if forward == "plain" and everywhere and batch.valid is None:
+        return model(**batch.inputs).flatten(0, 1), batch.targets.flatten()
+    logits, rows = _answered(model, batch, task, forward)
+    assert rows.targets is not None
+    return logits, rows.targets
+
+
+def _answered(model: Transformer, batch: Batch, task: Task, forward: str) -> tuple[Float[Tensor, "n V"], Rows]:
+    # The logits at the task's loss positions, and what is known there.
     index = select_positions(task.loss_positions, valid=batch.valid, shape=(batch.num_rows, batch.length))
-    targets = rows_of(batch, index).targets
-    assert targets is not None
-    return logits[index[:, 0], index[:, 1]], targets
+    if forward == "plain":
+        return model(**batch.inputs)[index[:, 0], index[:, 1]], rows_of(batch, index)
+    if batch.valid is not None and not bool(batch.valid[:, -1].all()):
+        raise ConfigError(
+            f"batches of the task {task.name!r} with padding on the right, trained by forward={forward!r}",
+            expected="sequences that end at the last token, which is all that this forward computes",
+            do="use forward='plain', or pad on the left",
+        )
+    tokens = batch.inputs["tokens"]
+    logits = folded_logits(model, tokens) if forward == "folded" else model.last_logits(tokens)[:, -1]
+    return logits, rows_of(batch, index)
 
 
-def _evaluation(model: Transformer, task: Task, config: TrainConfig, seed: int, done: int, losses: list[float]) -> dict[str, Any]:
-    pool = task.pools[:2][-1]
+def _evaluation(
+    model: Transformer, task: Task, config: TrainConfig, seed: int, done: int, losses: list[float], forward: str
+) -> dict[str, Any]:
     size = min(EVALUATION_BATCH, config.eval_sequences)
-    heldout = SampledBatches(task, config.eval_sequences, batch_size=size, seed=derive_seed(seed, "evaluation"), pool=pool)
-    scores = evaluate(model, heldout, task)
+
+    def scored(pool: str) -> dict[str, float]:
+        batches = SampledBatches(task, config.eval_sequences, batch_size=size, seed=derive_seed(seed, "evaluation"), pool=pool)
+        return evaluate(model, batches, task, forward=forward)
+
+    scores = scored(task.pools[:2][-1])
     # The last update of all may be the one that diverges: no later step would notice.
     _check_loss(scores["cross_entropy"], f"the held-out cross-entropy after {done} steps")
     return {
@@ -180,11 +202,16 @@ def _evaluation(model: Transformer, task: Task, config: TrainConfig, seed: int, 
         "train_loss": sum(losses) / len(losses),
         **{f"heldout_{name}": value for name, value in scores.items()},
         "learning_rate": learning_rate_at(config, done - 1),
+        **({"pools": {pool: scored(pool) for pool in config.eval_pools}} if config.eval_pools else {}),
     }
 
 
-def evaluate(model: Transformer, batches: Iterable[Batch], task: Task) -> dict[str, float]:
+def evaluate(model: Transformer, batches: Iterable[Batch], task: Task, *, forward: str = "plain") -> dict[str, float]:
     """Mean scores at the task's loss positions, under the exact law where the batches know it.
+
+    Args:
+        model, batches, task: what is scored, on what.
+        forward: what computes it: ``plain``, ``last`` or ``folded``, equal up to rounding.
 
     Returns:
         ``cross_entropy`` in nats and ``accuracy``; with an exact law also ``divergence`` from it, in nats: how far the model is
@@ -196,9 +223,7 @@ def evaluate(model: Transformer, batches: Iterable[Batch], task: Task) -> dict[s
     num = 0
     with torch.no_grad():
         for batch in batches:
-            index = select_positions(task.loss_positions, valid=batch.valid, shape=(batch.num_rows, batch.length))
-            rows = rows_of(batch, index)
-            logits = model(**batch.inputs)[index[:, 0], index[:, 1]]
+            logits, rows = _answered(model, batch, task, forward)
             answers = {"targets": rows.targets, "probabilities": rows.probabilities}
             scores = {"cross_entropy": cross_entropy_rows(logits, **answers), "accuracy": accuracy_rows(logits, **answers)}
             if rows.probabilities is not None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from cores.test_sweep_layers import pairs
+from cores.test_sweep_layers import WORDS, pairs
 from invariscope.cores.behaviour import behaviour_data
 from invariscope.experiments.language_cores.findings import ModelFindings
-from invariscope.experiments.language_cores.measure import NUM_BINS, measure_model
+from invariscope.experiments.language_cores.measure import NUM_BINS, _verified, measure_model
 from invariscope.storage.records import from_json_record, to_json_record
+from invariscope.tasks import Pair, PairSet
 from tiny_language_models import TinyLanguageModel
 
 
@@ -50,6 +51,23 @@ def test_stability_is_of_groups_and_the_record_is_json(found):
     assert model.deviation < 1e-5
     assert model.facts["layers"] == "3"
     assert from_json_record(ModelFindings, to_json_record(model)) == model
+
+
+def test_prompts_of_one_length_are_measured_and_the_model_verified_on_other_text_beside_them():
+    lm = Described()
+    prompts = [Pair(prompt=f"The {word[:3]}", answers="xy"[i % 2], foils="yx"[i % 2]) for i, word in enumerate(WORDS)]
+    data = behaviour_data(lm, PairSet(prompts, add_space=False), layers=[2], num_random=1, num_arbitrary=0)
+    assert {batch.length for batch in (*data.extraction, *data.heldout)} == {7}
+    verified = _verified(data)
+    assert len(verified[0]) == 7
+    assert len({len(row) for row in verified}) == len(verified) == 6
+    assert measure_model(lm, data, seed=0, judged=(2,), progress=False)[0].deviation < 1e-5
+
+
+def test_where_prompts_differ_in_length_the_model_is_verified_on_them(found):
+    data, _ = found
+    own = [row for batch in data.heldout for row in batch.inputs["input_ids"].tolist()]
+    assert all(any(prompt == row[-len(prompt) :] for row in own) for prompt in _verified(data))
 
 
 def test_the_same_seed_gives_the_same_numbers(found):

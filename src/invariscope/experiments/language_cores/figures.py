@@ -55,6 +55,16 @@ def _quantity(models: Sequence[ModelFindings]) -> str:
     return "AUC" if has_auc else "accuracy"
 
 
+def _chance(models: Sequence[ModelFindings], quantity: str) -> float | None:
+    """One half of an area under the curve; of accuracies what their prompts say, None where models differ in it."""
+    if quantity == "AUC":
+        return 0.5
+    found = {
+        one.accuracy.chance for model in models for layer in model.sweep.layers for one in layer.effects if one.name == "core"
+    }
+    return found.pop() if len(found) == 1 else None
+
+
 def _score(effect: LayerEffect, quantity: str) -> Estimate:
     return effect.auc if quantity == "AUC" and effect.auc is not None else effect.accuracy
 
@@ -79,7 +89,7 @@ def _layers(models: Sequence[ModelFindings]) -> Figure:
             curves=tuple(curves),
             title="What an edit does, layer by layer",
             quantity=quantity,
-            chance=0.5,
+            chance=_chance(models, quantity),
             chosen=chosen,
             note="Keep near 1, remove at chance and flip near 0 is a core; a control that does the same has found it too. Before "
             "the onset later attention reads the prompt again, so that even keeping a random direction scores high.",
@@ -139,33 +149,40 @@ def _onset(models: Sequence[ModelFindings]) -> Figure:
 
 
 def _transfer(detailed: Sequence[tuple[ModelFindings, LayerDetail]]) -> Figure:
+    models = [model for model, _ in detailed]
+    quantity = _quantity(models)
+    chance = _chance(models, quantity)
+    # Of transfers there are areas only.
+    transfers = quantity == "AUC" and any(model.sweep.transfers for model in models)
     dots: list[Condition] = []
-    for model, detail in detailed:
-        sweep = model.sweep
-        for edit in ("flip", "remove"):
+    # An edit a row, so that two models stand side by side.
+    for edit in EDITS:
+        for model, detail in detailed:
+            sweep = model.sweep
             panel = f"{model.name}, layer {detail.layer}: {edit}"
             core = sweep.effect(detail.layer, edit, projection=detail.projection, rank=detail.rank)
-            dots.append(_dot(panel, "the objective", core.score, core=True))
+            dots.append(_dot(panel, "the objective", _score(core, quantity), core=True))
             dots += [
                 _dot(panel, f"transfer to {name}", found, core=True)
-                for name, found in zip(sweep.transfers, core.transfers, strict=False)
+                for name, found in zip(sweep.transfers if transfers else (), core.transfers, strict=False)
             ]
             others = [
                 one
                 for one in sweep.at(detail.layer).effects
                 if one.edit == edit and one.name not in ("model", "core") and one.rank == detail.rank
             ]
-            dots += [_dot(panel, _control_title(one.name), one.score, core=False) for one in others]
+            dots += [_dot(panel, _control_title(one.name), _score(one, quantity), core=False) for one in others]
+    subject = "Area under the curve" if quantity == "AUC" else "Accuracy"
+    forms = " and on other forms of the same classes, which no core was extracted from" if transfers else ""
     return draw_condition_dots(
         ConditionDots(
             dots=tuple(dots),
-            references={"chance": 0.5},
-            title="Does the core turn answers that it was not made from?",
-            caption="Area under the curve under an edit of one layer. Filled: the core, on its own objective and on other forms "
-            "of the same classes, which no core was extracted from. Open: controls of equal rank on the objective; the core of a "
-            "margin of two arbitrary tokens on ours; and that margin under its own core: how much of keep, remove and flip is "
-            "algebra at a late layer.",
-            quantity="AUC",
+            references={} if chance is None else {"chance": chance},
+            title="Does the core turn answers that it was not made from?" if transfers else "The core beside its controls",
+            caption=f"{subject} under an edit of one layer. Filled: the core, on its own objective{forms}. Open: controls of "
+            "equal rank on the objective; the core of a margin of two arbitrary tokens on ours; and that margin under its own "
+            "core: how much of keep, remove and flip is algebra at a late layer.",
+            quantity=quantity,
             unit="",
             columns=2,
             span=(-0.05, 1.05),

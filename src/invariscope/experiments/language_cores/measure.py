@@ -60,12 +60,15 @@ def measure_model(
 
 
 def _verified(data: BehaviourData) -> list[list[int]]:
-    """Some prompts of different lengths, as token ids without padding."""
+    """Some prompts of different lengths, as token ids without padding; text of no behaviour where all have one length."""
     found: dict[int, list[int]] = {}
-    for batch in data.heldout:
-        for ids, mask in zip(batch.inputs["input_ids"], batch.inputs["attention_mask"], strict=True):
-            row = ids[mask.bool()].tolist()
-            found.setdefault(len(row), row)
+    for batches in (data.heldout, data.unrelated):
+        if len(found) > 1:
+            break
+        for batch in batches:
+            for ids, mask in zip(batch.inputs["input_ids"], batch.inputs["attention_mask"], strict=True):
+                row = ids[mask.bool()].tolist()
+                found.setdefault(len(row), row)
     return list(found.values())[:6]
 
 

@@ -21,7 +21,7 @@ from invariscope.experiments.markov_cores.measured_further import (
     measure_paper_spectrum,
     measure_size,
 )
-from invariscope.experiments.markov_cores.worst import Measured
+from invariscope.experiments.worst import Measured
 from invariscope.storage.claims import Claim, Mark
 
 __all__ = ["MARKS", "make_claims"]

@@ -17,7 +17,7 @@ from invariscope.experiments.markov_cores.findings import (
     SpectrumFindings,
     TransplantFindings,
 )
-from invariscope.experiments.markov_cores.worst import Measured, end, farthest, largest, over, size
+from invariscope.experiments.worst import Measured, end, farthest, largest, over, size
 from invariscope.storage.claims import Control, Mark
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from invariscope.experiments.markov_cores.findings import Findings
-from invariscope.experiments.markov_cores.worst import Measured, farthest, largest, over, size
+from invariscope.experiments.worst import Measured, farthest, largest, over, size
 from invariscope.storage.claims import Control, Mark
 
 __all__ = [

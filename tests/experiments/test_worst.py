@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from invariscope.estimate import Estimate
-from invariscope.experiments.markov_cores.worst import end, farthest, largest, over, size
+from invariscope.experiments.worst import end, farthest, largest, over, size
 
 
 def estimate(value: float, low: float | None = None, high: float | None = None) -> Estimate:

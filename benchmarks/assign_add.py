@@ -423,7 +423,7 @@ def operations_of(model: Any, num_tokens: int) -> int:
 
 
 def bytes_of(model: Any, num_tokens: int) -> int:
-    """Bytes that a folded step reads and writes at least, in the arrays that are large, each as often as a kernel passes over it."""
+    """Bytes that a folded step reads and writes at least in its large arrays, each as often as a kernel passes over it."""
     pairs = BATCH * num_tokens**2
     index = 8 * 3 * pairs  # written, read by the look-up and by its gradient
     scores = 4 * 2 * pairs  # written, read by the softmax
@@ -593,7 +593,7 @@ def render(result: Row) -> str:
         ("way", "ms a step", "steps a CPU second", "times ours", f"losses differ, {COMPARED_STEPS} steps in float64"),
         [
             (
-                row["way"] + (f" {row['version']}" if row["version"] else ""),
+                row["way"].replace("TransformerLens", f"TransformerLens {row['version']}"),
                 f"{row['step_milliseconds']:.2f}",
                 f"{row['steps_a_second']:.1f}",
                 f"{row['times_ours']:.1f}" + (f" (mark {row['mark']:.0f})" if row["mark"] else ""),
@@ -630,7 +630,7 @@ def render(result: Row) -> str:
                 for row in result["quick"]
             ],
         )
-        text += f"\n{second}\n\nHeld: sums of 0, 1 and 2 variables, each on 512 held-out sequences every 50 steps, which is included.\n"
+        text += f"\n{second}\n\nHeld: sums of 0, 1 and 2 variables, each scored on 512 held-out sequences every 50 steps; that is included.\n"
     floor = rates["floor_milliseconds"]
     third = markdown_table(
         ("a folded step alone", "amount", "rate of this machine", "ms"),
@@ -642,9 +642,9 @@ def render(result: Row) -> str:
                 f"{floor['products']:.2f}",
             ),
             (
-                "look-ups, additions",
+                "look-ups and their gradients' additions",
                 f"{rates['lookups'] / 1e6:.2f} M each",
-                f"{1e-6 * rates['lookups'] / floor['look-ups and additions']:.2f} G/s of both",
+                f"{1e-6 * rates['lookups'] / floor['look-ups and additions']:.2f} G/s of a pair",
                 f"{floor['look-ups and additions']:.2f}",
             ),
             (
@@ -660,7 +660,8 @@ def render(result: Row) -> str:
     fourth = markdown_table(
         ("share of a folded step's time", ""), [(name, f"{share:.1%}") for name, share in rates["profile"].items()]
     )
-    return f"{text}\n{third}\n\n{fourth}\n\nMeasured on {machine['cpu']}, {machine['num_usable_cores']} cores, torch {machine['torch']}.\n"
+    where = f"Measured on {machine['cpu']}, {machine['num_usable_cores']} cores, torch {machine['torch']}."
+    return f"{text}\n{third}\n\n{fourth}\n\n{where}\n"
 
 
 def machine_facts() -> Row:

@@ -1,8 +1,8 @@
 """A transformer whose weights are the circuit of Assign and Add, and one that knows nothing.
 
-The residual stream is cut into slots: which token, which position, which variable (written by layer 1), the numbers on three circles
-(written by layer 2) and the answer (written by MLP2). Every matrix is then a table of who looks at whom, and what a measure must
-find is known.
+The residual stream is cut into slots: which token, which position, which variable (written by layer 1), the numbers on three
+circles (written by layer 2) and the answer (written by MLP2). Every matrix is then a table of who looks at whom, and what a
+measure must find is known.
 """
 
 from __future__ import annotations

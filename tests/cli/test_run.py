@@ -20,7 +20,7 @@ from invariscope.storage import Manifest, folder_lock, read_claims, read_json, w
 # Scripts and notes out there use these options. Add to them; whoever takes one away or renames one does it here too.
 OPTIONS_OF_RUN = "--help --preset --config --out --seed --strict --engine --workers --debug"
 TRAIN = """steps num-sequences batch-size learning-rate weight-decay betas warmup-steps schedule final-share eval-every
-    eval-sequences checkpoint-every forward"""
+    eval-sequences eval-pools checkpoint-every batches-at-once forward"""
 ARMS = ("real", "complex-pair", "twelve", "clustered", "overlapping", "rank-two")
 OPTIONS_OF_MARKOV_CORES = " ".join(
     [

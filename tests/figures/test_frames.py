@@ -92,7 +92,7 @@ def test_an_axis_that_would_move_along_is_named():
 
 
 def test_a_frame_moves_points_and_nothing_else():
-    with pytest.raises(ConfigError, match="frame 'a' replaces 'marker' of trace 0; expected x, y, text, customdata; draw"):
+    with pytest.raises(ConfigError, match="frame 'a' replaces 'marker' of trace 0; expected x, y, z, text, customdata; draw"):
         frame("a", marker={"color": "red"})
     with pytest.raises(NonFiniteError, match="frame 'a': NaN or infinity; expected finite numbers; write None for a gap"):
         frame("a", math.nan)

@@ -6,10 +6,10 @@ import re
 
 import pytest
 import torch
-from models.lens_reference import hooked_logits, random_hooked
 
 from invariscope.errors import CheckpointError, ConfigError, UnknownNameError
 from invariscope.models import Transformer, TransformerConfig, from_lens, to_lens
+from models.lens_reference import hooked_logits, random_hooked
 
 TOKENS = torch.tensor([[0, 3, 6, 1], [5, 5, 2, 4]])
 NOTHING = ("mlp.W_in", "mlp.W_out", "mlp.b_out")

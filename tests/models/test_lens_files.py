@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from models.lens_reference import hooked_logits, random_hooked
 from safetensors.torch import save_file
 
 from invariscope.errors import CheckpointError, ForeignFileError
 from invariscope.models import Transformer, TransformerConfig, lens_series, load_lens, read_lens, save_lens
+from models.lens_reference import hooked_logits, random_hooked
 
 TOKENS = torch.tensor([[0, 3, 6, 1]])
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-from models.lens_reference import random_hooked
 
 from invariscope.models.lens_layouts import as_hooked, as_native, listed
+from models.lens_reference import random_hooked
 
 
 def test_a_linear_map_of_a_head_is_that_heads_matrix():

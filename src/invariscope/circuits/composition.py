@@ -1,12 +1,12 @@
 """What the weights alone say: which matrices compose, and what they would do without any sequence.
 
-With OV and QK as in :mod:`invariscope.circuits.weights`, the circuit of arXiv:2605.31497 reads: layer 1 moves variables with OV1 both to
-the numbers that they are assigned and to ``=``; QK2 matches them there, which shows in the block ``(E_var OV1) QK2 (E_var OV1)^T``,
-largest on its diagonal; OV2 moves the numbers' embeddings, of which MLP2 makes their sum. The first layer finds a number's own
-variable by its position, which shows in ``P QK1 P^T``.
+With OV and QK as in :mod:`invariscope.circuits.weights`, the circuit of arXiv:2605.31497 reads: layer 1 moves variables with
+OV1 both to the numbers that they are assigned and to ``=``; QK2 matches them there, which shows in the block ``(E_var OV1) QK2
+(E_var OV1)^T``, largest on its diagonal; OV2 moves the numbers' embeddings, of which MLP2 makes their sum. The first layer
+finds a number's own variable by its position, which shows in ``P QK1 P^T``.
 
-Whether one matrix composes with another is measured as by Elhage et al. (2021): the Frobenius norm of the product over the product
-of the norms. Two matrices of unrelated directions compose too, by about 1 / sqrt(D): that is the null.
+Whether one matrix composes with another is measured as by Elhage et al. (2021): the Frobenius norm of the product over the
+product of the norms. Two matrices of unrelated directions compose too, by about 1 / sqrt(D): that is the null.
 
 Legend of shapes: D width, V variables, N numbers, k operands.
 """
@@ -23,7 +23,7 @@ from torch import Tensor
 
 from invariscope.batch import Batch
 from invariscope.circuits.forward import CHUNK, answer_logits, merged
-from invariscope.circuits.weights import check_model, query_key, score_scale, value_output
+from invariscope.circuits.weights import block_of, check_model, query_key, score_scale, value_output
 from invariscope.errors import ConfigError
 from invariscope.estimate import Estimate, Similarity
 from invariscope.models import Transformer
@@ -81,8 +81,8 @@ class CompositionScores:
     """How much of what the head of layer 1 writes the head of layer 2 reads.
 
     Args:
-        query: ``|OV1 QK2| / (|OV1| |QK2|)``. key: ``|QK2 OV1^T| / (|QK2| |OV1|)``. value: ``|OV1 OV2| / (|OV1| |OV2|)``. Each with
-            the same of matrices of equal singular values whose directions are unrelated.
+        query: ``|OV1 QK2| / (|OV1| |QK2|)``. key: ``|QK2 OV1^T| / (|QK2| |OV1|)``. value: ``|OV1 OV2| / (|OV1| |OV2|)``.
+            Each with the same of matrices of equal singular values whose directions are unrelated.
     """
 
     query: Similarity
@@ -107,9 +107,8 @@ def ov2_mlp2_accuracy(model: Transformer, task: AssignAdd, *, mlp: bool = True) 
         right = torch.cat([_is_right(model, moved, start, task.num_operands, mlp) for start in range(task.modulus)]).cpu()
     seen = task.seen.flatten()
     # The chance level of a constant answer: the most frequent sum among those that count.
-    sums = (
-        torch.cartesian_prod(*[torch.arange(task.modulus)] * task.num_operands).view(-1, task.num_operands).sum(1) % task.modulus
-    )
+    operands = torch.cartesian_prod(*[torch.arange(task.modulus)] * task.num_operands).view(len(seen), -1)
+    sums = operands.sum(1) % task.modulus
 
     def share(mask: Tensor) -> Estimate:
         num = int(mask.sum())
@@ -126,7 +125,7 @@ def _is_right(model: Transformer, moved: Float[Tensor, "N D"], first: int, num_o
     for _ in range(num_operands - 1):
         x = (x[:, None] + moved).flatten(0, 1)
         sums = (sums[:, None] + torch.arange(modulus, device=moved.device)).flatten()
-    block = model.blocks[1]
+    block = block_of(model, 1)
     right = []
     for part in x.split(CHUNK):
         if mlp:
@@ -167,10 +166,10 @@ def without_mlp2_accuracy(
 def qk1_number_to_previous(model: Transformer, task: AssignAdd) -> Estimate:
     """Share of places of assigned numbers whose position, by layer 1 alone, prefers the place of their own variable.
 
-    ``P QK1 P^T`` over the prefix, a row per place t where an assigned number can stand. Masked are t, later places and those where no
-    variable can stand: in the ``paper`` layout that is t - 2, the number of the assignment before, as in arXiv:2605.31497; in
-    ``presentation``, whose own variable is at t - 2, it is t - 1 and t - 3 to t - 5. Right where the largest score is at t -
-    ``own_variable_offset``. Chance: 1 / places left.
+    ``P QK1 P^T`` over the prefix, a row per place t where an assigned number can stand. Masked are t, later places and those
+    where no variable can stand: in the ``paper`` layout that is t - 2, the number of the assignment before, as in
+    arXiv:2605.31497; in ``presentation``, whose own variable is at t - 2, it is t - 1 and t - 3 to t - 5. Right where the
+    largest score is at t - ``own_variable_offset``. Chance: 1 / places left.
 
     Raises:
         ConfigError: for a model that does not fit, or without position embeddings.

@@ -1,7 +1,8 @@
 """The answers of a model, with its last block at the last token only; hooks fire on every site.
 
-``model(tokens)`` computes every token of the last block and ``model.last_logits`` refuses hooks. Measures of Assign and Add read and
-edit the last token alone, so here the last block shows it alone, and ``positions="last"`` of reads and edits means it everywhere.
+``model(tokens)`` computes every token of the last block and ``model.last_logits`` refuses hooks. Measures of Assign and Add
+read and edit the last token alone, so here the last block shows it alone, and ``positions="last"`` of reads and edits means it
+everywhere.
 
 Legend of shapes: B rows, T tokens, V outputs.
 """
@@ -65,9 +66,7 @@ def merged(batches: Iterable[Batch]) -> Batch:
         values = {"targets": batch.targets, "labels": batch.labels, "groups": batch.groups, "tokens": batch.inputs.get("tokens")}
         missing = [name for name, value in values.items() if value is None]
         if missing:
-            raise ShapeError(
-                f"a batch without {', '.join(missing)}", expected="batches of AssignAdd", do="draw them from the task"
-            )
+            raise ShapeError(f"a batch without {', '.join(missing)}", expected="batches of AssignAdd", do="draw them from it")
         for name, value in values.items():
             assert value is not None
             columns[name].append(value.cpu())

@@ -1,17 +1,18 @@
 """Does the gradient build the associative memory? The loss's pull on W_QK2 against the block that matches variables.
 
-The theory of arXiv:2605.31497: once layer 1 writes the variable of the sum into ``=`` and that of each assignment into its number, the
-loss falls along ``sum_v (OV1 e_v)(OV1 e_v)^T``, the block by which layer 2 matches equal variables. So the negative gradient with
-respect to the *merged* W_QK2 = W_Q W_K^T should point along that block.
+The theory of arXiv:2605.31497: once layer 1 writes the variable of the sum into ``=`` and that of each assignment into its
+number, the loss falls along ``sum_v (OV1 e_v)(OV1 e_v)^T``, the block by which layer 2 matches equal variables. So the negative
+gradient with respect to the *merged* W_QK2 = W_Q W_K^T should point along that block.
 
-That the cosine is merely positive would say little. In D^2 dimensions unrelated matrices have cosines of sd 1 / D (.008 at D = 128),
-and the gradient lies in the span of what ``=`` and the numbers hold, of which variables are a large part: *any* block made of
-variables is found in it. So embeddings are centred over variables, and the block is held against blocks of the same vectors whose
-pairing is shuffled, ``sum_v (OV1 e_v)(OV1 e_s(v))^T`` with s a permutation other than the identity: they lie in the same span and only
-match the wrong variables. What counts is how many of them the true block exceeds.
+That the cosine is merely positive would say little. In D^2 dimensions unrelated matrices have cosines of sd 1 / D (.008 at D =
+128), and the gradient lies in the span of what ``=`` and the numbers hold, of which variables are a large part: *any* block
+made of variables is found in it. So embeddings are centred over variables, and the block is held against blocks of the same
+vectors whose pairing is shuffled, ``sum_v (OV1 e_v)(OV1 e_s(v))^T`` with s a permutation other than the identity: they lie in
+the same span and only match the wrong variables. What counts is how many of them the true block exceeds.
 
-A model that has settled has no gradient to speak of: what the circuit needs is there, and the cosine is that of noise. So the question is
-asked a second time of the same model without what its W_QK2 says between variables: does the loss build the block anew?
+A model that has settled has no gradient to speak of: what the circuit needs is there, and the cosine is that of noise. So the
+question is asked a second time of the same model without what its W_QK2 says between variables: does the loss build the block
+anew?
 
 Legend of shapes: B rows, T tokens, D width, d head width, V variables.
 """
@@ -69,8 +70,8 @@ class AssociativeMemory:
 
     Args:
         merged: ``-G``, G the gradient with respect to W_QK2 itself.
-        rebuilt: ``-G`` at a W_QK2 without what it says between variables, ``W - P W P`` with P the projector on what layer 1 writes of
-            variables (centred): whether the loss would build the block if it were not there.
+        rebuilt: ``-G`` at a W_QK2 without what it says between variables, ``W - P W P`` with P the projector on what layer 1
+            writes of variables (centred): whether the loss would build the block if it were not there.
         query: ``-G_Q W_K^T``, how W_QK2 moves where W_Q alone is trained. key: ``-W_Q G_K^T``, where W_K alone is.
         gradient_norm: Frobenius norm of G.
         loss: cross-entropy of the batch, in nats.
@@ -89,8 +90,8 @@ def merged_gradient(
 ) -> tuple[Float[Tensor, "D D"], float]:
     """Gradient of the mean cross-entropy with respect to W_QK2 = W_Q W_K^T of layer 2, and that cross-entropy.
 
-    A change E of W_QK2 changes the score of ``=`` on token t by ``x_= E x_t^T / sqrt(d)``, so G is the sum over sequences and tokens
-    of ``dL/dscore_t x_=^T x_t / sqrt(d)``. By the chain rule ``dL/dW_Q = G W_K`` and ``dL/dW_K = G^T W_Q``.
+    A change E of W_QK2 changes the score of ``=`` on token t by ``x_= E x_t^T / sqrt(d)``, so G is the sum over sequences and
+    tokens of ``dL/dscore_t x_=^T x_t / sqrt(d)``. By the chain rule ``dL/dW_Q = G W_K`` and ``dL/dW_K = G^T W_Q``.
 
     Args:
         model, task: of one head a layer, without norms.

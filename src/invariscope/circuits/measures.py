@@ -1,7 +1,7 @@
 """Every measure of the circuit of one model in one table, each beside what it would be without the circuit.
 
-Cheap enough (about a second) to follow over the checkpoints of a training. Names are those of arXiv:2605.31497 where it has one; what
-each means is said by :meth:`CircuitMeasures.rows`, and in full where it is measured.
+Cheap enough (about a second) to follow over the checkpoints of a training. Names are those of arXiv:2605.31497 where it has
+one; what each means is said by :meth:`CircuitMeasures.rows`, and in full where it is measured.
 """
 
 from __future__ import annotations

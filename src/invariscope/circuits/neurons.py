@@ -3,8 +3,9 @@
 Networks that add modulo N hold numbers as points on circles (Nanda et al., arXiv:2301.05217). A unit's pre-activation over the
 operands is then ``A cos(2 pi k n / N + alpha) + B cos(2 pi k m / N + beta)`` with A near B, and its weights on the answers are
 ``cos(2 pi k c / N + gamma)`` with gamma = alpha + beta. :func:`neuron_table` computes pre-activations at every sum of numbers,
-:func:`fourier_neurons` holds them against that form. That a unit is a *sum* of functions of n and of m is no evidence: with attention
-fixed it always is. One frequency is; what random sums reach stands beside (:func:`invariscope.numerics.random_additive_baseline`).
+:func:`fourier_neurons` holds them against that form. That a unit is a *sum* of functions of n and of m is no evidence: with
+attention fixed it always is. One frequency is; what random sums reach stands beside
+(:func:`invariscope.numerics.random_additive_baseline`).
 
 Legend of shapes: M neurons, N the modulus, k operands.
 """
@@ -18,7 +19,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from invariscope.circuits.forward import read_last
-from invariscope.circuits.weights import check_model
+from invariscope.circuits.weights import block_of, check_model
 from invariscope.errors import ConfigError, ShapeError
 from invariscope.estimate import Estimate
 from invariscope.models import Transformer
@@ -49,8 +50,8 @@ class FourierNeurons:
         shares: of every neuron: energy by frequency, best frequency, phases and amplitudes.
         outputs: phase of every neuron's weights on the answers at that frequency.
         active: neurons that vary with the operands, [M]; all that follows is about them.
-        median_share, mean_share: of the share of energy that a neuron's best frequency carries. Chance: mean of random sums of two
-            functions.
+        median_share, mean_share: of the share of energy that a neuron's best frequency carries. Chance: mean of random sums of
+            two functions.
         energy_weighted_share: the same mean, each neuron weighed by its energy.
         baseline_high: 97.5 % quantile of a random sum's best share.
         amplitude_ratio: median of the smaller amplitude over the larger one; 1: operands enter alike.
@@ -135,7 +136,7 @@ def fourier_neurons(
         )
     with frozen(model), torch.no_grad():
         # What a neuron adds to the logits: a basis vector through both matrices.
-        block = model.blocks[1]
+        block = block_of(model, 1)
         written = block.mlp_output.weight.double().T @ model.unembedding.weight.double().T
     outputs = output_phases(shares, written.cpu())
     baseline = random_additive_baseline(task.modulus, num_random, generator, num_operands=task.num_operands)

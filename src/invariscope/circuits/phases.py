@@ -1,13 +1,13 @@
 """When did it learn to add, when to look variables up, and when where variables stand? Phases of training from the logged pools.
 
-arXiv:2605.31497 sees three phases: *addition* is learnt (held-out sums of numbers come out right while those with a variable do not),
-then *routing* appears in a jump (held-out sums with a variable), then *refinement* reaches the sequences that training never has
-(variables in forbidden places). Which step that is belongs to a seed; what is claimed is the order and the jump.
+arXiv:2605.31497 sees three phases: *addition* is learnt (held-out sums of numbers come out right while those with a variable do
+not), then *routing* appears in a jump (held-out sums with a variable), then *refinement* reaches the sequences that training
+never has (variables in forbidden places). Which step that is belongs to a seed; what is claimed is the order and the jump.
 
-Addition and refinement are steps at which curves reach a level, routing is the change point of the accuracy on held-out sums with
-one variable, from where addition is there. Before the jump such a model guesses among the numbers that are there, so *seen* sums
-with a variable rise early without any routing: they are not used. During the jump the forbidden pools may *fall* before they rise;
-:attr:`Phases.dips` is by how much.
+Addition and refinement are steps at which curves reach a level, routing is the change point of the accuracy on held-out sums
+with one variable, from where addition is there. Before the jump such a model guesses among the numbers that are there, so
+*seen* sums with a variable rise early without any routing: they are not used. During the jump the forbidden pools may *fall*
+before they rise; :attr:`Phases.dips` is by how much.
 
 >>> steps = range(100, 2100, 100)
 >>> rising = lambda at: [float(step >= at) for step in steps]
@@ -23,6 +23,7 @@ with a variable rise early without any routing: they are not used. During the ju
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -121,7 +122,7 @@ class Phases:
     def in_order(self) -> bool:
         """Whether all three came, in this order."""
         steps = [phase.step for phase in (self.addition, self.routing, self.refinement)]
-        return all(a is not None and b is not None and a < b for a, b in zip(steps, steps[1:], strict=False))
+        return all(a is not None and b is not None and a < b for a, b in itertools.pairwise(steps))
 
     @property
     def jumped(self) -> bool:

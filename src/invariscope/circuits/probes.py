@@ -1,10 +1,11 @@
 """What can be read linearly, before and after each layer: the variable of a number, the numbers of a sum, the sum.
 
-Three probes along the circuit of arXiv:2605.31497. A number's token does not say which variable it is assigned to; after layer 1 it must.
-``=`` does not say which numbers are to be added; after layer 2 it must (which is the first of them is not kept, since the order
-does not matter: the *set* is probed). The residual stream does not say the sum; after MLP2 it must. Each probe is ridge regression,
-scored on sums that it was not fitted on, beside chance and shuffled answers (:func:`invariscope.numerics.ridge_probe`). Where a sum
-names a number, layer 1 copies it to ``=`` at once, so the last two probes read sums of variables only.
+Three probes along the circuit of arXiv:2605.31497. A number's token does not say which variable it is assigned to; after layer
+1 it must. ``=`` does not say which numbers are to be added; after layer 2 it must (which is the first of them is not kept,
+since the order does not matter: the *set* is probed). The residual stream does not say the sum; after MLP2 it must. Each probe
+is ridge regression, scored on sums that it was not fitted on, beside chance and shuffled answers
+(:func:`invariscope.numerics.ridge_probe`). Where a sum names a number, layer 1 copies it to ``=`` at once, so the last two
+probes read sums of variables only.
 """
 
 from __future__ import annotations

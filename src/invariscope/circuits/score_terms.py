@@ -1,8 +1,8 @@
 """Why ``=`` attends to a number in layer 2: its score split by what wrote the query and what wrote the key.
 
-Without norms the residual stream that layer 2 reads is a sum of what was written into it: the token's embedding, the position's, what
-the attention of layer 1 added, and what its MLP did (zero where there is none). A score is bilinear in query and key, so it is a sum of
-4 x 4 terms,
+Without norms the residual stream that layer 2 reads is a sum of what was written into it: the token's embedding, the
+position's, what the attention of layer 1 added, and what its MLP did (zero where there is none). A score is bilinear in query
+and key, so it is a sum of 4 x 4 terms,
 
     score(=, t) = sum_ij  x_i(=) QK2 x_j(t)^T / sqrt(d),
 

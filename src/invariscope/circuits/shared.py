@@ -1,10 +1,10 @@
 """Is a sum of variables computed where a sum of numbers is? Matched pairs, compared and patched.
 
-Two sequences that differ in the query alone, ``... b=17 ... 42 + 17 =`` and ``... b=17 ... 42 + b =``, have one answer. If binding hands the
-number over and one adder serves both (arXiv:2605.31497), they are alike from some site on: :func:`shared_computation` compares them
-there by cosine, beside pairs of different sums, which are alike too where activations share a mean. Alike is not used alike:
-:func:`version_patching` puts what a sum of numbers has at a site into a sequence that adds *other* numbers by variables, and counts the
-answers that follow.
+Two sequences that differ in the query alone, ``... b=17 ... 42 + 17 =`` and ``... b=17 ... 42 + b =``, have one answer. If
+binding hands the number over and one adder serves both (arXiv:2605.31497), they are alike from some site on:
+:func:`shared_computation` compares them there by cosine, beside pairs of different sums, which are alike too where activations
+share a mean. Alike is not used alike: :func:`version_patching` puts what a sum of numbers has at a site into a sequence that
+adds *other* numbers by variables, and counts the answers that follow.
 
 The residual stream before MLP2 still holds which operand tokens were read, which MLP2 ignores; what it computes from, its
 pre-activations, should be nearly equal.

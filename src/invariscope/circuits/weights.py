@@ -1,12 +1,12 @@
 """The matrices that a head amounts to, and whether a model is one that they describe.
 
-Acting on rows, a head scores ``x_query QK x_key^T`` with ``QK = W_Q W_K^T`` and moves ``x_key OV`` with ``OV = W_V W_O`` (Elhage et
-al. 2021, *A Mathematical Framework for Transformer Circuits*). Both are D x D whatever the head's width. QK is left unscaled, as in
-arXiv:2605.31497; the model's own scores are divided by sqrt(d).
+Acting on rows, a head scores ``x_query QK x_key^T`` with ``QK = W_Q W_K^T`` and moves ``x_key OV`` with ``OV = W_V W_O``
+(Elhage et al. 2021, *A Mathematical Framework for Transformer Circuits*). Both are D x D whatever the head's width. QK is left
+unscaled, as in arXiv:2605.31497; the model's own scores are divided by sqrt(d).
 
 Legend of shapes: D width, d head width, H heads. Layers count from 0, as sites do: the paper's layer 2 is layer 1 here.
 
->>> from invariscope.models import TransformerConfig
+>>> import torch
 >>> config = TransformerConfig(vocab_size=5, context_length=4, width=6, num_heads=1, num_layers=2, mlp_width=(0, 8))
 >>> model = Transformer(config, generator=torch.Generator().manual_seed(0))
 >>> value_output(model, 0).shape, query_key(model, 1).shape
@@ -18,15 +18,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from invariscope.errors import ConfigError
 from invariscope.models import Transformer, TransformerConfig
+from invariscope.models.transformer import Block
 from invariscope.tasks import AssignAdd
 
-__all__ = ["HeadWeights", "check_model", "head_weights", "query_key", "score_scale", "value_output"]
+__all__ = ["HeadWeights", "block_of", "check_model", "head_weights", "query_key", "score_scale", "value_output"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,6 +41,13 @@ class HeadWeights:
     key: Float[Tensor, "D d"]
     value: Float[Tensor, "D d"]
     output: Float[Tensor, "d D"]
+
+
+def block_of(model: Transformer, layer: int) -> Block:
+    """One block, whose parts can be called by name."""
+    block = model.blocks[layer]
+    assert isinstance(block, Block)
+    return block
 
 
 def head_weights(model: Transformer, layer: int, head: int | None = None) -> HeadWeights:
@@ -61,10 +68,8 @@ def head_weights(model: Transformer, layer: int, head: int | None = None) -> Hea
     index = 0 if head is None else head
     if not 0 <= index < num_heads:
         raise ConfigError(f"head {head} of {num_heads}", expected=f"from 0 to {num_heads - 1}", do="name a head")
-    attention = model.blocks[layer].get_submodule("attention")
-    stacked, output = attention.get_submodule("query_key_value").weight, attention.get_submodule("output").weight
-    assert isinstance(stacked, Tensor)
-    assert isinstance(output, Tensor)
+    attention = block_of(model, layer).attention
+    stacked, output = attention.query_key_value.weight, attention.output.weight
     width = output.shape[0]
     query, key, value = stacked.detach().double().view(3, num_heads, -1, width)[:, index].transpose(1, 2)
     return HeadWeights(query=query, key=key, value=value, output=output.detach().double().view(width, num_heads, -1)[:, index].T)
@@ -109,8 +114,11 @@ def check_model(model: Transformer, task: AssignAdd, *, one_head: bool = False, 
     }
     shapes = {name: list(parameter.shape) for name, parameter in model.named_parameters() if name in expected}
     # A longer context is no harm: its last positions are not read.
+    long = "position_embedding"
     wrong = [
-        name for name, shape in shapes.items() if shape != expected[name] and not (name[0] == "p" and shape > expected[name])
+        name
+        for name, shape in shapes.items()
+        if shape != expected[name] and not (name == long and shape[0] > task.sequence_length)
     ]
     if wrong:
         raise ConfigError(
@@ -139,7 +147,7 @@ def check_model(model: Transformer, task: AssignAdd, *, one_head: bool = False, 
 def _check_linear(config: TransformerConfig, model: nn.Module) -> None:
     found = [f"norm {config.layer('norm', layer)!r}" for layer in range(2) if config.layer("norm", layer) != "none"]
     found += ["a final norm"] * config.final_norm
-    found += [name for name, _ in model.named_parameters() if name.endswith("bias") and "mlp" not in name]
+    found += [name for name, _ in model.named_parameters() if name.endswith("bias") and "mlp" not in name and "norm" not in name]
     if found:
         raise ConfigError(
             f"a model with {', '.join(dict.fromkeys(found))}",

@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "report": ("RUN_DIR", "build the offline HTML report of a run anew"),
     "follow": ("FOLDER", "a core over the checkpoints of a run: ranks, overlap, spectrum"),
     "compare": ("CORE_OR_RUN ...", "how alike cores or runs are: spans, coordinates, weights"),
+    "circuits": ("CHECKPOINT", "the circuits of a model that assigns and adds: routing, binding, addition"),
     "core": ("MODEL PAIRS.csv", "the core of a behaviour of your own in a language model: sweep, report, steering vector"),
     "verify": ("MODEL", "layer by layer, our way through a language model against plain Hugging Face"),
     "tokens": ("MODEL TEXT", "how a text is split, what stands before it, which token is the last"),

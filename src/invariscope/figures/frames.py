@@ -22,8 +22,8 @@ from invariscope.errors import ConfigError, NonFiniteError
 
 __all__ = ["MOVING_FIELDS", "Frame", "check_frames", "frame_from_json", "frame_to_json"]
 
-MOVING_FIELDS = ("x", "y", "text", "customdata")
-"""What a frame may replace: where the points of a trace are and what they say, never what the trace is or how it looks."""
+MOVING_FIELDS = ("x", "y", "z", "text", "customdata")
+"""What a frame may replace: where points are, what cells hold and what both say, never what a trace is or how it looks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,9 @@ from typing import Any
 
 from invariscope.errors import ShapeError
 from invariscope.figures.figure import Figure
-from invariscope.figures.marks import check_some, dash, meta, pattern
+from invariscope.figures.marks import check_some
 from invariscope.figures.panels import Panels, panel_key, rank_line
+from invariscope.figures.value_histogram import outline_trace
 
 __all__ = ["MarginBars", "MarginHistogram", "draw_margin_histogram"]
 
@@ -92,24 +93,15 @@ def draw_margin_histogram(numbers: MarginHistogram, *, name: str = "margin_histo
     traces: list[dict[str, Any]] = []
     seen: set[str] = set()
     for bars in numbers.bars:
-        slot = labels.index(bars.label)
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                **_outline(numbers.edges, bars.counts),
-                "name": bars.label,
-                "legendgroup": bars.label,
-                "showlegend": bars.label not in seen,
-                "line": {"shape": "hv", "width": 2, "dash": dash(slot)},
-                "fill": "tozeroy",
-                # Where two classes lie on one another, one is seen through the other's hatching.
-                "fillpattern": {"shape": pattern(slot, "core") if slot == 0 else pattern(slot - 1, "control"), "size": 6},
-                "hovertemplate": f"from %{{x:.2f}}: %{{y}} prompts<extra>{bars.label}</extra>",
-                "meta": meta(slot, "core"),
-                **panels.axes(titles.index(bars.panel)),
-            }
+        trace = outline_trace(
+            numbers.edges,
+            bars.counts,
+            label=bars.label,
+            slot=labels.index(bars.label),
+            shown=bars.label not in seen,
+            what="prompts",
         )
+        traces.append(trace | panels.axes(titles.index(bars.panel)))
         seen.add(bars.label)
     bins = list(zip(numbers.edges[:-1], numbers.edges[1:], strict=True))
     return Figure(
@@ -125,16 +117,6 @@ def draw_margin_histogram(numbers: MarginHistogram, *, name: str = "margin_histo
             (bars.panel, bars.label, *edge, count) for bars in numbers.bars for edge, count in zip(bins, bars.counts, strict=True)
         ),
     )
-
-
-def _outline(edges: tuple[float, ...], counts: tuple[int, ...]) -> dict[str, list[float]]:
-    """The steps from the first to the last bin that holds a prompt: beyond, a line on the axis would hide the other class's."""
-    filled = [index for index, count in enumerate(counts) if count]
-    if not filled:
-        return {"x": [], "y": []}
-    first, last = filled[0], filled[-1]
-    # A step holds from its left edge; the two ends stand on the axis.
-    return {"x": [edges[first], *edges[first : last + 2]], "y": [0, *counts[first : last + 1], 0]}
 
 
 def _alt(numbers: MarginHistogram, bins: list[tuple[float, float]]) -> str:

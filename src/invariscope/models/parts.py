@@ -13,7 +13,6 @@ A part is a list of views, so that writing into them writes into the model. Quer
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from invariscope.errors import unknown_name

@@ -17,7 +17,35 @@
   const colourOf = (meta, tone) =>
     meta.role === "reference" ? tone("reference") : meta.role === "control" ? tone("control-" + (meta.slot % CONTROLS)) : tone("slot-" + (meta.slot % SLOTS));
 
+  const rgb = (hex) => (hex.length === 4 ? [...hex.slice(1)].map((digit) => digit + digit) : hex.slice(1).match(/../g)).map((part) => parseInt(part, 16));
+  const mix = (from, to, share) => `rgb(${rgb(from).map((value, i) => Math.round(value + share * (rgb(to)[i] - value))).join(",")})`;
+  const luminance = (parts) => parts.map((value) => value / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)).reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const contrast = (one, other) => {
+    const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+  };
+  // From next to nothing to the palette's colour, and beyond it towards the ink; where cells have numbers, only as far as these can be read.
+  const shades = (colour, tone, written) => {
+    let share = 1;
+    const shade = (part) => mix(tone("surface"), colour, part);
+    while (written && share > 0.1 && contrast(shade(share).match(/\d+/g).map(Number), rgb(tone("ink"))) < 4.7) share -= 0.05;
+    return [shade(0.05), shade(share), written ? shade(share) : mix(colour, tone("ink"), 0.5)];
+  };
+  const paintMap = (trace, tone) => {
+    const [pale, full, deep] = shades(colourOf(trace.meta, tone), tone, trace.texttemplate);
+    const [, under, deepest] = shades(colourOf({ ...trace.meta, slot: trace.meta.slot + 1 }, tone), tone, trace.texttemplate);
+    const scale = trace.meta.scale === "diverging" ? [[0, deepest], [0.2, under], [0.5, tone("grid")], [0.8, full], [1, deep]] : [[0, pale], [0.6, full], [1, deep]];
+    const bar = { orientation: "h", x: 0, xanchor: "left", y: 1, yref: "container", yanchor: "top", xpad: 0, ypad: 2, len: 240, lenmode: "pixels", thickness: 9, outlinewidth: 1, outlinecolor: tone("rule-strong"), nticks: 5 };
+    const text = { color: tone("muted"), size: 11 };
+    return {
+      ...trace, ...(trace.texttemplate ? { textfont: { ...trace.textfont, color: tone("ink") } } : {}),
+      colorscale: scale,
+      ...(trace.colorbar ? { colorbar: { ...bar, ...trace.colorbar, tickfont: text, title: { ...trace.colorbar.title, side: "top", font: text } } } : {}),
+    };
+  };
+
   const paintTrace = (trace, tone) => {
+    if (trace.type === "heatmap") return paintMap(trace, tone);
     const colour = colourOf(trace.meta, tone);
     const marker = trace.marker || {};
     const outlined = /open|thin/.test(marker.symbol || "");

@@ -149,7 +149,13 @@ def train(
 
 
 def train_job(
-    *, task: dict[str, Any], model: dict[str, Any], config: dict[str, Any], seed: int, folder: str, start: dict[str, Any] | None = None
+    *,
+    task: dict[str, Any],
+    model: dict[str, Any],
+    config: dict[str, Any],
+    seed: int,
+    folder: str,
+    start: dict[str, Any] | None = None,
 ) -> str:
     """One seed's training as a job of JSON values (:mod:`invariscope.parallel`); returns the run's folder."""
     model_config = from_json_record(TransformerConfig, model)

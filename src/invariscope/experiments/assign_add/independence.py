@@ -8,6 +8,7 @@ claim. Each arm starts from the same weights and is trained in the same way; onl
 * ``untrained addition``: the same, with those parts taken from the initial weights: the control, which must not learn.
 * ``fresh``: everything from the initial weights.
 * ``routing``: the initial weights, with QK1, OV1 and QK2 taken from the trained model and frozen: the converse.
+* ``untrained routing``: the initial weights, those parts frozen as they are: its control, which must not learn.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ __all__ = ["ARMS", "independence_job"]
 
 ADDITION = ("blocks.1.value_output", "blocks.1.mlp", "unembedding")
 ROUTING = ("blocks.0.query_key", "blocks.0.value_output", "blocks.1.query_key")
-ARMS = ("nothing", "addition", "untrained addition", "fresh", "routing")
+ARMS = ("nothing", "addition", "untrained addition", "fresh", "routing", "untrained routing")
 ADDED, LOOKED_UP = 0.95, 0.9
 """Accuracy on held-out sums of numbers at which weights are taken, and on sums with one variable that counts as learnt."""
 
@@ -75,12 +76,18 @@ def _start(arm: str, study: Config, seed: int, there: Path, last: Path, folder: 
         return Start(checkpoint=str(there))
     if arm == "addition":
         return Start(checkpoint=str(there), frozen=ADDITION)
+    untrained = initial_model(study.model(), seed)
     if arm == "untrained addition":
-        mixed = _mixed(load_model(there), initial_model(study.model(), seed), ADDITION)
-        path = folder / f"untrained-addition-{seed:04d}.safetensors"
-        save_weights(path, mixed, step=step_of(there))
-        return Start(checkpoint=str(path), frozen=ADDITION)
+        mixed = _mixed(load_model(there), untrained, ADDITION)
+        return Start(checkpoint=_kept(mixed, folder / f"untrained-addition-{seed:04d}.safetensors"), frozen=ADDITION)
+    if arm == "untrained routing":
+        return Start(checkpoint=_kept(untrained, folder / f"untrained-{seed:04d}.safetensors"), frozen=ROUTING)
     return None if arm == "fresh" else Start(checkpoint=str(last), taken=ROUTING, frozen=ROUTING)
+
+
+def _kept(model: Transformer, path: Path) -> str:
+    save_weights(path, model, step=0)
+    return str(path)
 
 
 def _mixed(model: Transformer, other: Transformer, parts: Sequence[str]) -> Transformer:

@@ -31,11 +31,11 @@ from invariscope.experiments.assign_add.findings import (
     SeedFindings,
 )
 from invariscope.experiments.assign_add.pictures import draw_pictures, step_of
+from invariscope.experiments.kept import keep_record
 from invariscope.models import Transformer
 from invariscope.models.folded import folded_logits
 from invariscope.numerics.resampling import estimate_mean
-from invariscope.storage.atomic import read_json, write_json
-from invariscope.storage.records import from_json_record, to_json_record
+from invariscope.storage.records import from_json_record
 from invariscope.tasks import AssignAdd, derive_seed
 from invariscope.training import initial_model, list_checkpoints, load_model, load_run, seed_folder, train
 
@@ -54,12 +54,7 @@ def seed_job(*, config: dict[str, Any], folder: str, seed: int) -> Any:
     study, path = from_json_record(Config, config), Path(folder)
     kept = path / "runs" / f"findings-{seed:04d}.json"
     train(study.task, study.model(), study.training(), seeds=[seed], folder=path / "runs", engine="inline", progress=False)
-    if kept.exists():
-        # Read back as the record it is, so that a damaged file is refused by name.
-        return to_json_record(from_json_record(SeedFindings, read_json(kept)["findings"]))  # pyright: ignore[reportArgumentType, reportIndexIssue, reportOptionalSubscript, reportCallIssue]  # our own file, checked by its seal and the record
-    record = to_json_record(measure_seed(study, path, seed))
-    write_json(kept, {"findings": record})
-    return record
+    return keep_record(kept, SeedFindings, lambda: measure_seed(study, path, seed))
 
 
 def measure_seed(study: Config, folder: Path, seed: int) -> SeedFindings:

@@ -52,7 +52,7 @@ def draw_pictures(
     """
     moments = _moments(checkpoints, phases)
     [row] = task.sample(1, generator=generator, pool=f"{task.num_operands}var-seen").inputs["tokens"]
-    batches = [task.sample(study.num_sequences, generator=generator, pool=f"{task.num_operands}var-seen")]
+    batches = [task.sample(study.num_sequences, generator=generator)]
     identity = variable_identity(model, task)
     return Pictures(
         attention=tuple(_attention(load_model(path), task, row, step_of(path)) for path in moments),

@@ -8,6 +8,7 @@ from typing import Any
 from invariscope.cores import export_steering
 from invariscope.cores.behaviour import BehaviourData, behaviour_data
 from invariscope.cores.sweep_layers import LayerCores
+from invariscope.experiments.kept import keep_record
 from invariscope.experiments.language_cores.claims import make_claims
 from invariscope.experiments.language_cores.config import Config
 from invariscope.experiments.language_cores.figures import make_figures
@@ -15,7 +16,7 @@ from invariscope.experiments.language_cores.findings import ModelFindings
 from invariscope.experiments.language_cores.measure import measure_model
 from invariscope.models import LanguageModel, load_language_model
 from invariscope.parallel import map_jobs, track
-from invariscope.storage.atomic import read_json, write_json
+from invariscope.storage.atomic import write_json
 from invariscope.storage.claims_file import write_claims
 from invariscope.storage.records import from_json_record, to_json_record
 from invariscope.storage.run_folder import RunFolder
@@ -65,24 +66,23 @@ def model_job(*, config: dict[str, Any], folder: str, index: int) -> Any:
     settings = study.models[index]
     name = settings.name.replace("/", "--")
     path = Path(folder) / "runs" / name / "findings.json"
-    if path.exists():
-        # Read back as the record it is, so that a damaged file is refused by name.
-        return to_json_record(from_json_record(ModelFindings, read_json(path)["findings"]))  # pyright: ignore[reportArgumentType, reportIndexIssue, reportOptionalSubscript, reportCallIssue]  # our own file, checked by its seal and the record
-    lm = load_language_model(settings.name, dtype=settings.dtype)
-    data = behaviour_data(
-        lm,
-        _prompts(study),
-        batch_size=study.batch_size,
-        num_arbitrary=study.num_arbitrary,
-        layers=settings.layers or None,
-        projections=study.projections,
-        num_random=study.num_random,
-    )
-    found, cores = measure_model(lm, data, seed=study.prompt_seed, judged=settings.judged, progress=False)
-    _save_cores(Path(folder) / "cores" / name, cores)
-    record = to_json_record(found)
-    write_json(path, {"findings": record})
-    return record
+
+    def measured() -> ModelFindings:
+        lm = load_language_model(settings.name, dtype=settings.dtype)
+        data = behaviour_data(
+            lm,
+            _prompts(study),
+            batch_size=study.batch_size,
+            num_arbitrary=study.num_arbitrary,
+            layers=settings.layers or None,
+            projections=study.projections,
+            num_random=study.num_random,
+        )
+        found, cores = measure_model(lm, data, seed=study.prompt_seed, judged=settings.judged, progress=False)
+        _save_cores(Path(folder) / "cores" / name, cores)
+        return found
+
+    return keep_record(path, ModelFindings, measured)
 
 
 def _prompts(study: Config) -> Behaviour:

@@ -186,7 +186,7 @@ def test_what_is_no_plain_transformer_is_refused(change: dict[str, torch.Tensor 
         ("blocks.0.attn.b_Q", {"attention_bias": False}),
         ("blocks.1.mlp.W_in", {"mlp_width": (12, 0)}),
         ("unembed.b_U", {"unembedding_bias": False}),
-        ("ln_final.w", {"norm": "none", "final_norm": False}),
+        ("blocks.0.ln1.w", {"norm": "none", "final_norm": False}),
         ("pos_embed.W_pos", {"positions": "none"}),
     ],
 )
@@ -200,7 +200,7 @@ def test_what_the_configuration_lacks_must_do_nothing(key: str, config: dict[str
 
 def test_other_names_are_refused_with_what_they_are():
     with pytest.raises(
-        CheckpointError, match=r"the state dict: token_embedding, position_embedding, .* and 6 more; expected what"
+        CheckpointError, match=r"the state dict: token_embedding, position_embedding, .* and 8 more; expected what"
     ):
         from_lens(build(mlp_width=12, attention_bias=True, unembedding_bias=True).state_dict())
     with pytest.raises(CheckpointError, match="the state dict: no tensors"):

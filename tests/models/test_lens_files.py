@@ -72,7 +72,9 @@ def test_a_file_that_would_need_unpickling_is_refused_before_it_runs(protocol: s
         load_lens(path)
     assert not ran.exists()
     said = str(caught.value)
-    assert said.startswith(f"{path}, which holds more than tensors (pathlib")
+    assert said.startswith(f"{path}, which holds more than tensors (")
+    # How a path is pickled differs between versions of Python.
+    assert "(pathlib" in said or "(getattr)" in said
     assert said.endswith(
         "and would run code when it is read; expected a state dict alone; "
         "where you trust it, load it with what wrote it and write torch.save(model.state_dict(), path)"
@@ -81,15 +83,15 @@ def test_a_file_that_would_need_unpickling_is_refused_before_it_runs(protocol: s
 
 
 def test_a_whole_module_is_refused(tmp_path: Path):
-    torch.save(torch.nn.Linear(2, 2), tmp_path / "a.pth")
-    with pytest.raises(ForeignFileError, match=r"holds more than tensors \(torch.nn.modules.linear.Linear\)"):
+    torch.save(torch.nn.Identity(), tmp_path / "a.pth")
+    with pytest.raises(ForeignFileError, match=r"holds more than tensors \(torch.nn.modules.linear.Identity\)"):
         load_lens(tmp_path / "a.pth")
 
 
 def test_a_plain_pickle_runs_nothing(tmp_path: Path):
     ran, path = tmp_path / "ran", tmp_path / "a.pt"
     path.write_bytes(pickle.dumps({"x": Trap(ran)}))
-    with pytest.raises(ForeignFileError, match=r"a.pt, which is cut off, damaged, or no file of tensors|more than tensors"):
+    with pytest.raises(ForeignFileError, match=r"a.pt, which holds more than tensors \(a plain pickle\) and would run code"):
         load_lens(path)
     assert not ran.exists()
 

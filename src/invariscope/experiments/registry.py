@@ -69,6 +69,18 @@ EXPERIMENTS: Mapping[str, ExperimentEntry] = {
             },
             module="invariscope.experiments.language_cores",
         ),
+        ExperimentEntry(
+            name="assign-add",
+            summary="A two-layer transformer composes the look-up of variables with modular addition that it learnt first",
+            source="arXiv:2605.31497",
+            presets={
+                "quick": "one small model, under a minute",
+                "standard": "the same for five seeds: some minutes on two cores",
+                "phases": "five long trainings at a constant rate, with parts frozen: an hour on two cores",
+                "paper": "the paper's layout, split and training, five seeds: an hour on two cores",
+            },
+            module="invariscope.experiments.assign_add",
+        ),
     )
 }
 

@@ -1,8 +1,8 @@
 """TransformerLens state dicts: the same transformer under other names, read into ours and written from it.
 
-Both compute one function, attention with scores over sqrt(d) and an MLP that add to the residual stream; only names and axes differ
-(:mod:`invariscope.models.lens_layouts`). What a state dict does not say, the caller says: the activation, the mask, whether
-norms were folded into the matrices, and in the layout ``native`` the number of heads.
+Both compute one function, attention with scores over sqrt(d) and an MLP that add to the residual stream; only names and axes
+differ (:mod:`invariscope.models.lens_layouts`). What a state dict does not say, the caller says: the activation, the mask,
+whether norms were folded into the matrices, and in the layout ``native`` the number of heads.
 
 Legend of shapes: D width, H heads, d head width, M MLP width, V tokens.
 

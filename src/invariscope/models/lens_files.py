@@ -38,6 +38,8 @@ __all__ = ["lens_series", "load_lens", "read_lens", "save_lens"]
 SUFFIXES = (".safetensors", ".pt", ".pth")
 # What training loops call the state dict in a file that holds more.
 _CONTAINERS = ("model", "state_dict", "model_state_dict")
+# How a file begins: an archive, as torch.save writes it; its older format, which begins with a magic number; any other pickle.
+_ZIP, _OLD, _PICKLE = b"PK\x03\x04", b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.", b"\x80"
 # Where a step stands in a name: behind the first of these words that a number follows, before "steps", or last.
 _STEP = (
     *(rf"{word}s?[-_=. ]*(\d+)" for word in ("step", "iter(?:ation)?", "checkpoint", "ckpt", "epoch")),
@@ -177,6 +179,8 @@ def _read_safetensors(raw: bytes, path: Path) -> dict[str, Tensor]:
 
 
 def _read_weights_only(raw: bytes, path: Path) -> Any:
+    if not raw.startswith((_ZIP, _OLD)):
+        raise _unpickled(path, "a plain pickle") if raw.startswith(_PICKLE) else _damaged(path, "not what torch.save writes")
     try:
         return torch.load(io.BytesIO(raw), map_location="cpu", weights_only=True)
     # UnpicklingError, RuntimeError, EOFError and whatever else a damaged pickle makes of itself: never read further.
@@ -184,11 +188,15 @@ def _read_weights_only(raw: bytes, path: Path) -> Any:
         needed = re.search(r"Unsupported (?:global|class): ?(?:GLOBAL )?([\w.]+)|(TorchScript)", str(error))
         if needed is None:
             raise _damaged(path, str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__) from error
-        raise ForeignFileError(
-            f"{path}, which holds more than tensors ({needed[1] or needed[2]}) and would run code when it is read",
-            expected="a state dict alone",
-            do="where you trust it, load it with what wrote it and write torch.save(model.state_dict(), path)",
-        ) from error
+        raise _unpickled(path, needed[1] or needed[2]) from error
+
+
+def _unpickled(path: Path, what: str) -> ForeignFileError:
+    return ForeignFileError(
+        f"{path}, which holds more than tensors ({what}) and would run code when it is read",
+        expected="a state dict alone",
+        do="where you trust it, load it with what wrote it and write torch.save(model.state_dict(), path)",
+    )
 
 
 def _damaged(path: Path, why: str) -> ForeignFileError:

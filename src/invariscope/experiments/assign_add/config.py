@@ -76,7 +76,7 @@ class Config:
     num_sequences: int = 512
     num_pairs: int = 512
     num_shuffles: int = 200
-    core_sequences: int = 2048
+    core_sequences: int = 1024
     independence_steps: int = 0
 
     def __post_init__(self) -> None:

@@ -20,7 +20,7 @@ from invariscope.circuits.composition import (
     without_mlp2_accuracy,
 )
 from invariscope.circuits.gradients import LEAST_VARIABLES, GradientCosine, associative_memory
-from invariscope.circuits.neurons import fourier_neurons, neuron_table
+from invariscope.circuits.neurons import enough_neurons, fourier_neurons, neuron_table
 from invariscope.circuits.probes import binding_probes
 from invariscope.circuits.score_terms import SOURCES, score_decomposition
 from invariscope.circuits.shared import SHARED_SITES, shared_computation, version_patching
@@ -112,7 +112,10 @@ TEXTS: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CircuitMeasures:
-    """Measures of one model; each has its control as ``chance``. Fields that were not asked for are None."""
+    """Measures of one model; each has its control as ``chance``.
+
+    None is what was not asked for, and what this model does not have: frequencies of neurons that do not vary with the operands.
+    """
 
     attn1_equal_to_operands: Estimate
     attn2_equal_to_values: Estimate
@@ -136,11 +139,11 @@ class CircuitMeasures:
     shared_output: Estimate
     patched_attention: Estimate
     patched_pre_activations: Estimate
-    frequency_share: Estimate
-    frequency_share_by_energy: Estimate
-    frequency_num: Estimate
-    amplitude_ratio: Estimate
-    phase_agreement: Estimate
+    frequency_share: Estimate | None = None
+    frequency_share_by_energy: Estimate | None = None
+    frequency_num: Estimate | None = None
+    amplitude_ratio: Estimate | None = None
+    phase_agreement: Estimate | None = None
     gradient_cosine: Estimate | None = None
     gradient_rebuilt: Estimate | None = None
     own_variable_probe_before: Estimate | None = None
@@ -198,11 +201,6 @@ def measure_circuits(
     shared = shared_computation(model, task, generator, num_pairs)
     residual, pre_activations, output = (shared.at(site).mean for site in SHARED_SITES)
     attention, hidden = version_patching(model, task, generator, num_pairs, sites=("blocks.1.attn_out", "blocks.1.mlp_pre"))
-    neurons = fourier_neurons(model, task, neuron_table(model, task, generator, num_contexts=num_contexts), generator)
-
-    def of_neurons(value: float, chance: float, unit: str) -> Estimate:
-        return Estimate(value=value, num=neurons.num_active, unit=unit, chance=chance)
-
     return CircuitMeasures(
         attn1_equal_to_operands=routing.attn1_equal_to_operands.overall,
         attn2_equal_to_values=routing.attn2_equal_to_values.overall,
@@ -230,13 +228,7 @@ def measure_circuits(
         shared_output=output,
         patched_attention=attention.donor,
         patched_pre_activations=hidden.donor,
-        frequency_share=neurons.median_share,
-        frequency_share_by_energy=of_neurons(
-            neurons.energy_weighted_share, neurons.median_share.chance or 0.0, "share of energy"
-        ),
-        frequency_num=of_neurons(len(neurons.frequencies), task.modulus // 2, "frequencies"),
-        amplitude_ratio=of_neurons(neurons.amplitude_ratio, 1.0, "ratio"),
-        phase_agreement=neurons.phase_agreement,
+        **_neurons(model, task, generator, num_contexts),
         **_gradient(model, task, batches[0], generator, num_shuffles),
         **_probes(model, task, generator, probe_sequences),
     )
@@ -245,6 +237,25 @@ def measure_circuits(
 def _of_similarity(found: Similarity) -> Estimate:
     method = f"{found.num_permutations} random rotations reach {found.null_high:.4f}"
     return Estimate(value=found.value, num=found.rank, unit="ratio", method=method, chance=found.null_mean)
+
+
+def _neurons(model: Transformer, task: AssignAdd, generator: torch.Generator, num_contexts: int) -> dict[str, Estimate]:
+    table = neuron_table(model, task, generator, num_contexts=num_contexts)
+    if not enough_neurons(table):
+        return {}
+    found = fourier_neurons(model, task, table, generator)
+
+    def estimate(value: float, chance: float, unit: str) -> Estimate:
+        return Estimate(value=value, num=found.num_active, unit=unit, chance=chance)
+
+    share = estimate(found.energy_weighted_share, found.median_share.chance or 0.0, "share of energy")
+    return {
+        "frequency_share": found.median_share,
+        "frequency_share_by_energy": share,
+        "frequency_num": estimate(len(found.frequencies), task.modulus // 2, "frequencies"),
+        "amplitude_ratio": estimate(found.amplitude_ratio, 1.0, "ratio"),
+        "phase_agreement": found.phase_agreement,
+    }
 
 
 def _gradient(

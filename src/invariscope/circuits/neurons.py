@@ -35,8 +35,10 @@ from invariscope.numerics.resampling import quantile_interval
 from invariscope.sites import frozen
 from invariscope.tasks import AssignAdd
 
-__all__ = ["FourierNeurons", "fourier_neurons", "neuron_table"]
+__all__ = ["FourierNeurons", "enough_neurons", "fourier_neurons", "neuron_table"]
 
+LEAST_NEURONS = 2
+"""That vary with the operands."""
 USED_SHARE = 0.02
 """Share of all neurons' energy from which a frequency counts as used."""
 MAX_SUMS = 2**20
@@ -110,6 +112,11 @@ def neuron_table(
     return (total / num_contexts).T.reshape(-1, *[modulus] * num_operands)
 
 
+def enough_neurons(table: Float[Tensor, "M N N"]) -> bool:
+    """Whether as many neurons of a :func:`neuron_table` vary with the operands as :func:`fourier_neurons` needs."""
+    return int(single_frequency_shares(table).active().sum()) >= LEAST_NEURONS
+
+
 def fourier_neurons(
     model: Transformer, task: AssignAdd, table: Float[Tensor, "M N N"], generator: torch.Generator, *, num_random: int = 1000
 ) -> FourierNeurons:
@@ -130,9 +137,11 @@ def fourier_neurons(
         raise ShapeError(f"a table of shape {list(table.shape)}", expected=f"{expected}", do="make it with neuron_table")
     shares = single_frequency_shares(table)
     active = shares.active()
-    if int(active.sum()) < 2:
+    if int(active.sum()) < LEAST_NEURONS:
         raise ConfigError(
-            f"{int(active.sum())} neurons that vary with the operands", expected="at least two", do="train the model first"
+            f"{int(active.sum())} neurons that vary with the operands",
+            expected=f"at least {LEAST_NEURONS}",
+            do="train the model first",
         )
     with frozen(model), torch.no_grad():
         # What a neuron adds to the logits: a basis vector through both matrices.

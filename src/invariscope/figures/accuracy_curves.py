@@ -89,8 +89,8 @@ class AccuracyCurves:
         quantity: what the vertical axis shows.
         chance: what guessing reaches, drawn through every panel; None: not drawn.
         mark: a value to compare with. mark_label: what it is.
-        phases: name, first and last step of each; drawn through every panel that is not in ``without_phases``.
-        without_phases: panels with another count of steps.
+        phases: name, first and last step of each; drawn through every panel that is not in ``own_phases``.
+        own_phases: by panel, phases of its own, or none.
         keys: a short text by panel.
         unit_axis: whether the vertical axis goes from 0 to 1; otherwise it fits the values.
         x_title: what the steps are.
@@ -106,7 +106,7 @@ class AccuracyCurves:
     mark: float | None = None
     mark_label: str = "mark"
     phases: tuple[tuple[str, float, float], ...] = ()
-    without_phases: tuple[str, ...] = ()
+    own_phases: Mapping[str, tuple[tuple[str, float, float], ...]] = field(default_factory=dict)
     keys: Mapping[str, str] = field(default_factory=dict)
     unit_axis: bool = True
     x_title: str = "training step"
@@ -186,14 +186,14 @@ def _points(curve: AccuracyCurve) -> list[Point]:
 
 
 def _phases(numbers: AccuracyCurves, panel: str) -> tuple[tuple[str, float, float], ...]:
-    return () if panel in numbers.without_phases else numbers.phases
+    return numbers.own_phases.get(panel, numbers.phases)
 
 
 def _x_range(numbers: AccuracyCurves, panel: str) -> list[float]:
     steps = [step for curve in numbers.curves if curve.panel == panel for step in curve.steps]
     steps += [round(end) for _, low, high in _phases(numbers, panel) for end in (low, high)]
     # Everything from the start, but no empty half where a figure shows the middle of a training only.
-    first = min(steps) if numbers.phases == () and min(steps) > 0.2 * max(steps) else 0
+    first = min(steps) if not _phases(numbers, panel) and min(steps) > 0.2 * max(steps) else 0
     room = 0.02 * (max(steps) - first or 1)
     return [round(first - room, 3), round(max(steps) + room, 3)]
 
@@ -283,8 +283,9 @@ def _caption(numbers: AccuracyCurves) -> str:
     parts = [numbers.subject or f"{quantity} against the {numbers.x_title}; one line a pool (colour and dash)."]
     if any(curve.lows for curve in numbers.curves):
         parts.append(f"Each line is {numbers.band}.")
-    if numbers.phases:
-        parts.append(f"Upright bands: {', '.join(name for name, *_ in numbers.phases)}.")
+    names = dict.fromkeys(name for phases in (numbers.phases, *numbers.own_phases.values()) for name, *_ in phases)
+    if names:
+        parts.append(f"Upright bands: {', '.join(names)}.")
     longest = max(len(curve.steps) for curve in numbers.curves)
     if longest > MAX_POINTS:
         parts.append(f"Thinned from up to {longest} to {MAX_POINTS} points a line, evenly; the table holds those that are drawn.")
@@ -299,5 +300,7 @@ def _alt(numbers: AccuracyCurves, titles: tuple[str, ...]) -> str:
             (first, start), (last, end) = there[0], there[-1]
             parts.append(f"{curve.panel}, {curve.name}: {start:.2g} at step {first}, {end:.2g} at step {last}.")
     parts += [f"{name.capitalize()} from step {low:.0f} to {high:.0f}." for name, low, high in numbers.phases]
+    for panel, phases in numbers.own_phases.items():
+        parts += [f"{panel}: {name} from step {low:.0f} to {high:.0f}." for name, low, high in phases]
     parts += [f"Chance {numbers.chance:.3g}."] if numbers.chance is not None else []
     return " ".join(parts)

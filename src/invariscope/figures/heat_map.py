@@ -119,7 +119,7 @@ def draw_heat_maps(numbers: HeatMaps, *, name: str = "heat_map") -> Figure:
     )
     layout["showlegend"] = False
     longest = max(len(label) for one in numbers.maps for label in one.rows)
-    layout["meta"]["left"] = LABEL_PIXELS * longest + (30 if any(one.rows_title for one in numbers.maps) else 14)
+    layout["meta"]["left"] = LABEL_PIXELS * longest + (40 if any(one.rows_title for one in numbers.maps) else 14)
     limits = [_limits(numbers, [one] if numbers.own_limits else numbers.maps) for one in numbers.maps]
     traces: list[dict[str, Any]] = []
     for index, (one, ends) in enumerate(zip(numbers.maps, limits, strict=True)):

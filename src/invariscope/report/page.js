@@ -31,6 +31,7 @@
     while (written && share > 0.1 && contrast(shade(share).match(/\d+/g).map(Number), rgb(tone("ink"))) < 4.7) share -= 0.05;
     return [shade(0.05), shade(share), written ? shade(share) : mix(colour, tone("ink"), 0.5)];
   };
+  const SCALE_ROOM = 34;  // the height of a scale of shades with its numbers; what it is the caption says first
   const paintMap = (trace, tone) => {
     const [pale, full, deep] = shades(colourOf(trace.meta, tone), tone, trace.texttemplate);
     const [, under, deepest] = shades(colourOf({ ...trace.meta, slot: trace.meta.slot + 1 }, tone), tone, trace.texttemplate);
@@ -40,7 +41,7 @@
     return {
       ...trace, ...(trace.texttemplate ? { textfont: { ...trace.textfont, color: tone("ink") } } : {}),
       colorscale: scale,
-      ...(trace.colorbar ? { colorbar: { ...bar, ...trace.colorbar, tickfont: text, title: { ...trace.colorbar.title, side: "top", font: text } } } : {}),
+      ...(trace.colorbar ? { colorbar: { ...bar, ...trace.colorbar, tickfont: text, title: { text: "" } } } : {}),
     };
   };
 
@@ -81,6 +82,8 @@
     }));
     painted.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", xref: "container", y: 1, yanchor: "top", yref: "container", font: { color: tone("ink"), size: 12 } };
     painted.margin = { ...(small ? { l: 52, r: 10, b: 48 } : { l: 62, r: 14, b: 52 }), t: (stacked ? 49 : 34) + room };
+    // Labels that are words need more room than numbers.
+    painted.margin.l = Math.max(painted.margin.l, layout.meta.left || 0);
     painted.width = width;
     painted.height = place.height + painted.margin.t + painted.margin.b;
     return painted;
@@ -106,7 +109,8 @@
       toImageButtonOptions: { format: "svg", filename: plot.dataset.figure },
     });
     const legend = plot.querySelector(".legend");
-    const taken = legend ? Math.ceil(legend.getBoundingClientRect().height) : 0;
+    const scaled = described.get(plot).data.some((trace) => trace.colorbar);
+    const taken = scaled ? SCALE_ROOM : legend ? Math.ceil(legend.getBoundingClientRect().height) : 0;
     rooms.set(plot, taken);
     return taken === room;
   };

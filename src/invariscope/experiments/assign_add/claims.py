@@ -201,7 +201,7 @@ STATEMENTS = (
         text="That jump is routing: attention of the final = in layer 2 on the values changes in the same moment",
         measure=m.measure_lag,
         unit="share of the training",
-        figure="circuits",
+        figure="circuits_over_training",
     ),
     Statement(
         name="gradient",
@@ -254,7 +254,7 @@ STATEMENTS = (
         text="Coordinates of a sum of numbers, written into a sequence that adds other variables, become its answer",
         measure=lambda found: m.measure_carried(found, CHANCE_LIKE),
         unit="share of answers",
-        figure="core_edits",
+        figure="core_carried",
         source=OURS,
     ),
 )

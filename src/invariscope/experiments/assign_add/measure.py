@@ -44,6 +44,8 @@ __all__ = ["measure_seed", "seed_job"]
 ACCURACY_SEQUENCES = 4096
 PROBE_SEQUENCES = 4096
 SERIES_SEQUENCES = 192
+GRADIENT_SEQUENCES = 4096
+"""Behind each gradient: with the 256 of a training step its cosine with anything is that of noise."""
 LEAST_GRADIENTS = 5
 FEWEST_VARIABLES = 3
 """A gradient needs so many variables: two of them can be shuffled in one way only."""
@@ -154,7 +156,7 @@ def _gradients(study: Config, phases: Phases, checkpoints: Sequence[Path], seed:
     until = [path for path in after if step_of(path) <= phases.jump.end]
     for path in until if len(until) >= LEAST_GRADIENTS else after[:LEAST_GRADIENTS]:
         generator = _generator(seed, "gradient", step_of(path))
-        batch = task.sample(study.train.batch_size, generator=generator)
+        batch = task.sample(GRADIENT_SEQUENCES, generator=generator)
         found = associative_memory(load_model(path), task, batch, generator, study.num_shuffles)
         yield GradientAtStep(step=step_of(path), merged=found.merged, rebuilt=found.rebuilt, query=found.query, key=found.key)
 

@@ -124,17 +124,23 @@ def measure_patched(found: Evidence, untrained_mark: Mark) -> Measured:
     return measure_measure(found, "patched_attention", untrained_mark)
 
 
-def measure_frequency(found: Evidence, random_mark: Mark) -> Measured:
+def measure_frequency(found: Evidence, random_mark: Mark) -> Measured | None:
     """The median neuron's share of energy at its best frequency."""
     estimates = [one.measures.frequency_share for one in found.seeds]
-    energies = ", ".join(f"{one.measures.frequency_share_by_energy.value:.3f}" for one in found.seeds)
-    frequencies = ", ".join(f"{one.measures.frequency_num.value:.0f}" for one in found.seeds)
+    known = [estimate for estimate in estimates if estimate is not None]
+    if len(known) < len(estimates):
+        return None
+    untrained = [one.untrained.frequency_share for one in found.seeds]
+    weighted = [one.measures.frequency_share_by_energy for one in found.seeds]
+    used = [one.measures.frequency_num for one in found.seeds]
+    energies = ", ".join(f"{one.value:.3f}" for one in weighted if one is not None)
+    frequencies = ", ".join(f"{one.value:.0f}" for one in used if one is not None)
     return _measured(
         found,
-        estimates,
+        known,
         [
-            over("random additive functions", [estimate.chance or 0.0 for estimate in estimates], max, random_mark),
-            over("untrained", [one.untrained.frequency_share.value for one in found.seeds], max, random_mark),
+            over("random additive functions", [estimate.chance or 0.0 for estimate in known], max, random_mark),
+            over("untrained", [one.value for one in untrained if one is not None] or [0.0], max, random_mark),
         ],
         note=f"Weighted by energy: {energies}. Frequencies in use: {frequencies}.",
     )

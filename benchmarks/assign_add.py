@@ -36,6 +36,7 @@ if __name__ == "__main__":
         os.environ.setdefault(name, "1")
 
 import argparse
+import dataclasses
 import json
 import platform
 import statistics
@@ -360,32 +361,20 @@ def losses_lens(width: int, steps: int, seed: int, folder: Path) -> Row:
 
 def train_quick(width: int, steps: int, seed: int, folder: Path) -> Row:
     """A training with the settings of the study's preset ``quick``: where every held-out pool is at the goal, and when."""
-    from invariscope.models import TransformerConfig
-    from invariscope.tasks import AssignAdd
-    from invariscope.training import TrainConfig, read_events
+    from invariscope.experiments.assign_add import PRESETS
+    from invariscope.training import read_events
     from invariscope.training.train import train_in_folder
 
-    task = AssignAdd(num_variables=4, num_pads=2, mixture=(0.4, 0.4, 0.2))
-    config = TrainConfig(
-        steps=steps,
-        batch_size=BATCH,
-        learning_rate=3e-3,
-        betas=BETAS,
-        weight_decay=0.4,
-        warmup_steps=min(50, steps),
-        schedule="cosine",
-        final_share=0.0,
-        eval_every=50,
-        eval_pools=HELD,
-        batches_at_once=AT_ONCE,
-        forward="folded",
+    study = PRESETS["quick"]
+    config = dataclasses.replace(
+        study.train, steps=steps, warmup_steps=min(study.train.warmup_steps, steps), eval_pools=HELD, checkpoint_every=0
     )
-    shape: TransformerConfig = shape_of(task, width)
+    shape = dataclasses.replace(study.model(), width=width, mlp_width=(0, 4 * width))
     with tempfile.TemporaryDirectory() as place:
         clock = [0.0] * (steps + 1)
         start = time.process_time()
         train_in_folder(
-            task,
+            study.task,
             shape,
             config,
             seed=seed,
@@ -630,7 +619,8 @@ def render(result: Row) -> str:
                 for row in result["quick"]
             ],
         )
-        text += f"\n{second}\n\nHeld: sums of 0, 1 and 2 variables, each scored on 512 held-out sequences every 50 steps; that is included.\n"
+        held = "Held: sums of 0, 1 and 2 variables, each scored on 512 held-out sequences every 50 steps; that is included."
+        text += f"\n{second}\n\n{held}\n"
     floor = rates["floor_milliseconds"]
     third = markdown_table(
         ("a folded step alone", "amount", "rate of this machine", "ms"),

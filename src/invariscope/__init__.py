@@ -21,8 +21,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from invariscope import tasks
+    from invariscope import circuits, tasks
     from invariscope.batch import Batch
+    from invariscope.circuits import CircuitMeasures, measure_circuits
     from invariscope.cores import (
         Baseline,
         CoordinateComparison,
@@ -69,7 +70,19 @@ if TYPE_CHECKING:
     )
     from invariscope.errors import InvariscopeError
     from invariscope.estimate import Estimate, Similarity
-    from invariscope.models import LanguageModel, Transformer, TransformerConfig, load_language_model, untrained
+    from invariscope.models import (
+        LanguageModel,
+        Transformer,
+        TransformerConfig,
+        folded_logits,
+        from_lens,
+        lens_series,
+        load_language_model,
+        load_lens,
+        save_lens,
+        to_lens,
+        untrained,
+    )
     from invariscope.numerics import Operator, QRFactor, fit_operator
     from invariscope.positions import Rows
     from invariscope.sites import (
@@ -86,13 +99,14 @@ if TYPE_CHECKING:
         verify_model,
     )
     from invariscope.tasks import read_pairs
-    from invariscope.training import Run, TrainConfig, load_run, train
+    from invariscope.training import Run, Start, TrainConfig, load_run, train
 
     __version__: str
 
 __all__ = [
     "Baseline",
     "Batch",
+    "CircuitMeasures",
     "CoordinateComparison",
     "Core",
     "CoreAtStep",
@@ -116,6 +130,7 @@ __all__ = [
     "SeenSites",
     "Similarity",
     "SketchError",
+    "Start",
     "TrainConfig",
     "Transformer",
     "TransformerConfig",
@@ -130,6 +145,7 @@ __all__ = [
     "choice_accuracy",
     "choice_margin",
     "choices",
+    "circuits",
     "collect_moments",
     "compare_coordinates",
     "core_coordinates",
@@ -142,21 +158,28 @@ __all__ = [
     "export_steering",
     "extract_core",
     "fit_operator",
+    "folded_logits",
     "follow_core",
+    "from_lens",
     "identify_operator",
+    "lens_series",
     "linear_probe_core",
     "list_sites",
     "load_core",
     "load_language_model",
+    "load_lens",
     "load_run",
     "logits",
     "margin",
+    "measure_circuits",
     "projector_overlap",
     "rank_curve",
     "read_pairs",
     "read_sites",
+    "save_lens",
     "sweep_layers",
     "tasks",
+    "to_lens",
     "train",
     "transplant",
     "untrained",
@@ -170,7 +193,20 @@ _HOMES = {
     "batch": ("Batch",),
     "errors": ("InvariscopeError",),
     "estimate": ("Estimate", "Similarity"),
-    "models": ("LanguageModel", "Transformer", "TransformerConfig", "load_language_model", "untrained"),
+    "circuits": ("CircuitMeasures", "measure_circuits"),
+    "models": (
+        "LanguageModel",
+        "Transformer",
+        "TransformerConfig",
+        "folded_logits",
+        "from_lens",
+        "lens_series",
+        "load_language_model",
+        "load_lens",
+        "save_lens",
+        "to_lens",
+        "untrained",
+    ),
     "numerics": ("Operator", "QRFactor", "fit_operator"),
     "positions": ("Rows",),
     "sites": (
@@ -187,8 +223,10 @@ _HOMES = {
         "verify_model",
     ),
     "tasks": ("read_pairs",),
-    "training": ("Run", "TrainConfig", "load_run", "train"),
+    "training": ("Run", "Start", "TrainConfig", "load_run", "train"),
 }
+# Parts of the package that are used as a whole: iv.tasks.AssignAdd.
+_MODULES = ("circuits", "tasks")
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
@@ -197,8 +235,8 @@ def __getattr__(name: str) -> Any:
 
     if name == "__version__":
         value = metadata.version(__name__)
-    elif name == "tasks":
-        value = import_module(f"{__name__}.tasks")
+    elif name in _MODULES:
+        value = import_module(f"{__name__}.{name}")
     elif name in __all__:
         value = getattr(import_module(f"{__name__}.{_HOME_OF.get(name, 'cores')}"), name)
     else:

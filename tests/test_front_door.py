@@ -21,7 +21,7 @@ PROMISED = """
     projector_overlap transplant load_core rank_curve core_coordinates weight_cosine read_sites edit_site logits margin
     choices read_pairs cross_entropy accuracy auc by_energy by_gap by_sufficiency Transformer TransformerConfig untrained train
     TrainConfig load_run Run follow_core CoreSeries tasks Estimate Similarity InvariscopeError QRFactor load_language_model
-    LanguageModel sweep_layers LayerSweep export_steering verify_model circuits measure_circuits CircuitMeasures folded_logits
+    LanguageModel sweep_layers LayerSweep export_steering verify_model circuits measure_circuits folded_logits
     from_lens to_lens load_lens save_lens lens_series Start
 """
 

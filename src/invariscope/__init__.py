@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from invariscope import circuits, tasks
     from invariscope.batch import Batch
-    from invariscope.circuits import CircuitMeasures, measure_circuits
+    from invariscope.circuits import measure_circuits
     from invariscope.cores import (
         Baseline,
         CoordinateComparison,
@@ -106,7 +106,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Baseline",
     "Batch",
-    "CircuitMeasures",
     "CoordinateComparison",
     "Core",
     "CoreAtStep",
@@ -193,7 +192,7 @@ _HOMES = {
     "batch": ("Batch",),
     "errors": ("InvariscopeError",),
     "estimate": ("Estimate", "Similarity"),
-    "circuits": ("CircuitMeasures", "measure_circuits"),
+    "circuits": ("measure_circuits",),
     "models": (
         "LanguageModel",
         "Transformer",

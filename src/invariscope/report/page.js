@@ -53,6 +53,8 @@
     const painted = { ...trace, marker: { ...marker, color: colour, line: { ...marker.line, color: outlined || trace.type === "bar" ? colour : tone("surface") } } };
     if (trace.type === "bar") painted.marker.pattern = { ...marker.pattern, ...(trace.meta.role === "control" ? { fgcolor: colour, bgcolor: tone("surface") } : { fgcolor: tone("surface"), bgcolor: colour, solidity: 0.16 }) };
     else painted.line = { ...trace.line, color: colour };
+    // Bands of several seeds lie on one another.
+    if (trace.fill === "toself") painted.fillcolor = mix(tone("surface"), colour, 0.2).replace("rgb(", "rgba(").replace(")", ", 0.6)");
     for (const bars of ["error_x", "error_y"]) if (trace[bars]) painted[bars] = { ...trace[bars], color: trace.type === "bar" ? tone("ink") : colour };
     return painted;
   };
@@ -77,7 +79,7 @@
       ...(note.name === "key" ? { x: stacked ? 0 : 1, xanchor: stacked ? "left" : "right" } : stacked && note.name === "title" ? { yshift: note.yshift + 15 } : {}),
     }));
     painted.shapes = layout.shapes.map((shape) => ({
-      ...shape, line: { ...shape.line, color: tone(shape.name === "reference" ? "reference" : "rule-strong") },
+      ...shape, ...(shape.name === "band" ? { fillcolor: tone("grid") } : {}), line: { ...shape.line, color: tone(shape.name === "reference" ? "reference" : "rule-strong") },
       ...(shape.label ? { label: { ...shape.label, font: { ...shape.label.font, color: tone("ink") } } } : {}),
     }));
     painted.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", xref: "container", y: 1, yanchor: "top", yref: "container", font: { color: tone("ink"), size: 12 } };

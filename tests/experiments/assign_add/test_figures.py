@@ -62,8 +62,8 @@ def test_the_leak_sets_trained_swapped_and_unseen_apart():
 def test_arms_stand_beside_what_they_are_compared_with():
     rows = drawn([ideal(0), ideal(1)], frozen_arms((0, 1)))["independence"].rows
     panels = {row[1]: row[0] for row in rows}
-    assert panels["addition frozen"] == panels["nothing frozen"] == "from where addition is there"
-    assert panels["routing frozen"] == panels["nothing frozen, fresh"] == "from initial weights"
+    assert panels["addition frozen"] == panels["nothing frozen"] == "addition is there"
+    assert panels["routing frozen"] == panels["nothing frozen, fresh"] == "fresh weights"
 
 
 def test_cores_and_what_they_carry():

@@ -32,7 +32,7 @@ SUMS = {
     "held-bad": "held-out sums, forbidden places",
 }
 """Panels of pools, by kind."""
-ARM_PANELS = {"from where addition is there": ARMS[:3], "from initial weights": ARMS[3:]}
+ARM_PANELS = {"addition is there": ARMS[:3], "fresh weights": ARMS[3:]}
 CONTROL_ARMS = ("untrained addition", "untrained routing")
 EDIT_NAMES = {"core": "core", "pca": "PCA", "random": "random directions"}
 
@@ -116,7 +116,7 @@ def _by_seed(config: Config, findings: Sequence[SeedFindings]) -> Figure:
             title="Addition, a jump, refinement: each seed in its own time",
             chance=config.task.chance().accuracy,
             own_phases={f"seed {one.seed}": _spans([one.phases]) for one in findings},
-            note="Half of the sums with one variable are right without any look-up, by guessing among the assigned numbers.",
+            note="Before the jump, sums with a variable are right by guessing among the assigned numbers.",
         ),
         name="phases",
     )
@@ -206,13 +206,13 @@ def _independence(config: Config, independence: Sequence[IndependenceFindings]) 
         AccuracyCurves(
             curves=tuple(curves),
             title="One circuit frozen while the other forms",
-            quantity="accuracy on held-out sums with one variable",
+            subject="Accuracy on held-out sums with one variable.",
             chance=config.task.chance().accuracy,
             mark=LOOKED_UP,
-            mark_label="counts as learnt",
+            mark_label="learnt",
             band=f"the median of {num} seeds, with a band from the lowest to the highest",
             note=f"Left, all start from the checkpoint at which held-out sums of numbers reach {ADDED:g}; right, from the "
-            "initial weights. Open symbols: the same parts frozen as they were before any training.",
+            "initial weights. Grey and brown lines: the same parts frozen as they were before any training.",
         ),
         name="independence",
     )

@@ -231,7 +231,8 @@ def measure_lag(found: Evidence) -> Measured | None:
     if not lags:
         return None
     steps = found.config.train.steps
-    spans = "; ".join(f"{lag.value:+.0f} [{end(lag.low, lag):+.0f}, {end(lag.high, lag):+.0f}]" for lag in lags)
+    spans = "; ".join(map(_lag, lags))
+    first = [one.phases.lags["attn1_equal_to_operands"] for one in found.seeds if "attn1_equal_to_operands" in one.phases.lags]
     sizes = [Estimate(value=abs(lag.value) / steps, num=1) for lag in lags]
     early = [
         abs(one.phases.routing.step - one.phases.addition.step) / steps
@@ -243,8 +244,13 @@ def measure_lag(found: Evidence) -> Measured | None:
         sizes,
         [over("from addition to the jump", early or [0.0], min, Mark(kind="at_least", target=0.05))],
         larger_is_better=False,
-        note=f"Steps from the change of attention to that of accuracy: {spans}.",
+        note=f"Steps from the change of attention to that of accuracy: {spans}; from that of attention on the operands in "
+        f"layer 1: {'; '.join(map(_lag, first))}.",
     )
+
+
+def _lag(lag: Estimate) -> str:
+    return f"{lag.value:+.0f} [{end(lag.low, lag):+.0f}, {end(lag.high, lag):+.0f}]"
 
 
 def measure_gradient(found: Evidence, null_mark: Mark) -> Measured | None:

@@ -41,13 +41,15 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (
             [],
-            "error: no command; expected one of list, run, report, follow, compare, core, verify, tokens; see invariscope --help",
+            "error: no command; expected one of list, run, report, follow, compare, circuits, core, verify, tokens; "
+            "see invariscope --help",
         ),
         (
             ["--debug"],
-            "error: no command; expected one of list, run, report, follow, compare, core, verify, tokens; see invariscope --help",
+            "error: no command; expected one of list, run, report, follow, compare, circuits, core, verify, tokens; "
+            "see invariscope --help",
         ),
-        (["rnu"], "error: unknown command 'rnu'; expected one of its known names; nearest: run, --version, core"),
+        (["rnu"], "error: unknown command 'rnu'; expected one of its known names; nearest: run, circuits, --version"),
         (["--halp"], "error: unknown option '--halp'; expected one of its known names; nearest: --help, --version, list"),
     ],
 )
@@ -69,6 +71,7 @@ def test_what_is_no_command_is_bad_input(argv: list[str], line: str, capsys: pyt
         (["report", "--help"], 0),
         (["follow", "--help"], 0),
         (["compare", "--help"], 0),
+        (["circuits", "--help"], 0),
         (["core", "--help"], 0),
         (["verify", "--help"], 0),
         (["tokens", "--help"], 0),
@@ -104,7 +107,10 @@ def test_bad_input_is_one_line_on_standard_error_without_a_traceback(start: Star
     process = start("run", "markov")
     out, err = process.communicate()
     assert (process.returncode, out) == (2, "")
-    assert err == "error: unknown experiment 'markov'; expected one of its known names; nearest: markov-cores, agreement\n"
+    assert (
+        err
+        == "error: unknown experiment 'markov'; expected one of its known names; nearest: markov-cores, agreement, assign-add\n"
+    )
 
 
 def test_debug_shows_the_traceback_of_bad_input(start: Start) -> None:

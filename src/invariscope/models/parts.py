@@ -4,6 +4,7 @@ A part is a list of views, so that writing into them writes into the model. Quer
 ``blocks.0.query_key`` is the upper two thirds and ``blocks.0.value_output`` the lower third with the output projection
 (Elhage et al. 2021, *A Mathematical Framework for Transformer Circuits*).
 
+>>> import torch
 >>> config = TransformerConfig(vocab_size=4, context_length=3, width=8, num_heads=1, mlp_width=0)
 >>> part_names(config)
 ('embeddings', 'blocks.0.query_key', 'blocks.0.value_output', 'unembedding')

@@ -5,7 +5,8 @@ import torch
 
 from experiments.assign_add.tiny_study import STUDY, TASK
 from invariscope.cores import Core, load_core
-from invariscope.experiments.assign_add.cores import SITE, find_cores, transplant_coordinates
+from invariscope.experiments.assign_add.cores import SITE, AnswerFromState, find_cores, transplant_coordinates
+from invariscope.models.fingerprint import fingerprint
 from invariscope.training import load_run
 
 
@@ -40,6 +41,15 @@ def test_the_core_that_is_everything_carries_the_whole_answer(model):
     assert carried.chance == 1 / 13
 
 
+def test_the_end_of_the_model_answers_as_the_whole(model):
+    end = AnswerFromState(model)
+    batch = TASK.sample(50, generator=generator(), pool="2var-seen")
+    read = end.read(batch)
+    torch.testing.assert_close(end(**read.inputs)[:, -1], model(**batch.inputs)[:, -1], atol=1e-5, rtol=0)
+    assert torch.equal(read.targets, batch.targets)
+    assert fingerprint(end) == fingerprint(model)
+
+
 def test_effects_are_there_for_both_cores_on_both_kinds(tiny):
     found = tiny[1][0].cores
     keys = {(edit.core, edit.pool, edit.subject, edit.edit) for edit in found.edits}
@@ -52,6 +62,7 @@ def test_saved_cores_know_where_they_came_from(tiny):
     core = load_core(tiny[0] / "cores" / "seed-0000-constant.safetensors")
     assert core.rank == tiny[1][0].cores.constant_rank
     assert core.provenance.site == SITE
+    assert core.provenance.model == fingerprint(load_run(tiny[0] / "runs" / "seed-0000").model)
 
 
 def test_the_same_seed_finds_the_same(model, tiny):

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from invariscope.batch import Batch
+from invariscope.circuits.forward import read_last
+from invariscope.circuits.weights import block_of
 from invariscope.cores import (
     Core,
     Moments,
@@ -36,6 +38,8 @@ __all__ = ["CoreFindings", "Edit", "find_cores", "transplant_coordinates"]
 
 SITE = "blocks.1.resid_mid"
 """What the MLP of the second layer reads, at the final ``=``."""
+STATE = "module:state"
+"""The same in :class:`AnswerFromState`."""
 SUFFICIENT = 0.02
 """Share of the accuracy between the site's mean and the model that keeping the core may lose. The cross-entropy is no rule here:
 with the site at its mean it is tens of nats, beside which any loss is small."""
@@ -80,6 +84,30 @@ class CoreFindings:
     rest_keeps: Estimate
 
 
+class AnswerFromState(nn.Module):
+    """The end of a model: from what the MLP of the second layer reads at ``=`` to the answer. An edit there needs no more.
+
+    Args:
+        model: of two layers, without norms; used as it is.
+    """
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.viewed = model
+        self.state = nn.Identity()
+
+    def forward(self, state: Float[Tensor, "B 1 D"]) -> Float[Tensor, "B 1 V"]:
+        """Logits from the residual stream before the MLP, equal to the whole model's at its last token."""
+        block = block_of(self.viewed, 1)
+        x = self.state(state)
+        return self.viewed.unembedding(x + block.mlp_output(block.activation(block.mlp_input(x))))
+
+    def read(self, batch: Batch) -> Batch:
+        """The same rows, to be run from there."""
+        state = read_last(self.viewed, batch.inputs["tokens"], [SITE])[SITE]
+        return dataclasses.replace(batch, inputs={"state": state[:, None]})
+
+
 def find_cores(model: Transformer, task: AssignAdd, *, num: int, seed: int, folder: Path | None = None) -> CoreFindings:
     """Extract both cores, test them on both kinds of held-out sums, compare them, and carry coordinates between them.
 
@@ -93,23 +121,25 @@ def find_cores(model: Transformer, task: AssignAdd, *, num: int, seed: int, fold
     pools = {"constant": "0var", "variable": f"{whole}var"}
     cores: dict[str, Core] = {}
     edits: list[Edit] = []
+    end = AnswerFromState(model)
     # Ranks are chosen on one half of the held-out sums, and everything is measured on the other.
-    heldout = {kind: _half(task, f"{name}-held", num, seed, 1) for kind, name in pools.items()}
+    heldout = {kind: list(map(end.read, _half(task, f"{name}-held", num, seed, 1))) for kind, name in pools.items()}
     for kind, name in pools.items():
         batches = task.batches(num, batch_size=512, seed=derive_seed(seed, "core"), pool=f"{name}-seen")
-        moments = collect_moments(model, batches, sites=[SITE], generator=_generator(seed, "sketch"))[SITE]
-        core = _sufficient_core(moments, model, _half(task, f"{name}-held", 512, seed, 0))
+        states = list(map(end.read, batches))
+        moments = collect_moments(end, states, sites=[STATE], positions="last", generator=_generator(seed, "sketch"))[STATE]
+        core = _sufficient_core(moments, end, list(map(end.read, _half(task, f"{name}-held", 512, seed, 0))))
         controls = moments.controls(rank=core.rank, names=("random", "pca"), num_random=2, generator=_generator(seed, "random"))
         for pool, tested in heldout.items():
-            effects = validate_core(core, model, tested, metrics=(accuracy(),), controls=controls, edits=("keep", "remove"))
+            effects = validate_core(core, end, tested, metrics=(accuracy(),), controls=controls, edits=("keep", "remove"))
             edits += [
                 Edit(core=kind, subject=subject, edit=edit, pool=pool, accuracy=effects[subject, edit, "accuracy"])
                 for subject in ("core", "random", "pca")
                 for edit in ("keep", "remove")
             ]
-        cores[kind] = core
+        cores[kind] = dataclasses.replace(core, provenance=dataclasses.replace(core.provenance, site=SITE))
         if folder is not None:
-            core.save(folder / f"seed-{seed:04d}-{kind}.safetensors")
+            cores[kind].save(folder / f"seed-{seed:04d}-{kind}.safetensors")
     operands = task.pairs("heldout")
     operands = operands[_second_half(operands, task.modulus)]
     operands = operands[torch.randperm(len(operands), generator=_generator(seed, "operands"))[:num]]
@@ -145,8 +175,8 @@ def _second_half(operands: Int[Tensor, "n k"], modulus: int) -> Bool[Tensor, "n"
     return scattered % 2 == 1
 
 
-def _sufficient_core(moments: Moments, model: Transformer, batches: list[Batch]) -> Core:
-    curve = rank_curve(moments, model, batches, metric=accuracy(), positions="last", max_rank=None, stop_at=SUFFICIENT)
+def _sufficient_core(moments: Moments, end: AnswerFromState, batches: list[Batch]) -> Core:
+    curve = rank_curve(moments, end, batches, metric=accuracy(), positions="last", max_rank=None, stop_at=SUFFICIENT)
     rank = curve.sufficient(SUFFICIENT)
     # Where no rank suffices the model has not learnt its task: every direction is then kept.
     return dataclasses.replace(moments.core(rank or curve.ranks[-1], "oblique"), rank_curve=curve)

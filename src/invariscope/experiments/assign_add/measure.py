@@ -148,9 +148,12 @@ def _circuit(model: Transformer, step: int, study: Config, seed: int) -> Circuit
 
 
 def _gradients(study: Config, phases: Phases, checkpoints: Sequence[Path], seed: int) -> Iterable[GradientAtStep]:
-    """From addition to the jump's end; the first checkpoints after addition where that is a moment."""
-    task = study.task
-    if task.num_variables < FEWEST_VARIABLES or phases.addition.step is None or phases.jump is None:
+    """From addition to the jump's end; the first checkpoints after addition where that is a moment.
+
+    None where the learning rate falls: a training so short has no phase between the two.
+    """
+    task, constant = study.task, study.train.schedule == "constant"
+    if not constant or task.num_variables < FEWEST_VARIABLES or phases.addition.step is None or phases.jump is None:
         return
     after = [path for path in checkpoints if step_of(path) >= phases.addition.step]
     until = [path for path in after if step_of(path) <= phases.jump.end]

@@ -8,8 +8,8 @@ identities into new blocks. What is learnt are the merged key-query matrices W, 
     score(query t, key s) = x_tᵀ W x_s        (rows of W read the query's stream, columns the key's)
 
 and the output matrix. Nothing else mixes coordinates, so that a permutation of tokens or labels acts on the whole model by
-acting on W; that is why the manifold is exact (:mod:`invariscope.manifold`). The choices ``feed_forward``, ``score_norm``, ``centred``
-and ``stream`` are there to ask when that holds.
+acting on W; that is why the manifold is exact (:mod:`invariscope.manifold`). The choices ``feed_forward``, ``score_norm``,
+``centred`` and ``stream`` are there to ask when that holds.
 
 Legend of shapes: B rows, T tokens, V tokens, P labels, D = V + P, H heads, S = D (H + 1)^(l-1) the stream that layer l reads.
 

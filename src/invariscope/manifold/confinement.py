@@ -1,0 +1,115 @@
+"""Confinement: the exact expected loss and its gradient over a whole law, and whether a claimed symmetry is one.
+
+Theorem 1 of arXiv:2607.11875: where a task's law is symmetric, the expected gradient at a point of the manifold lies in the
+manifold. It is a statement about expectations and about gradient descent. A sampled gradient leaves it by its noise, as one over
+the root of the batch; and an optimiser that rescales each weight, such as Adam, leaves it altogether.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from invariscope.batch import Batch
+from invariscope.errors import ConfigError
+from invariscope.manifold.coordinates import InductionManifold
+from invariscope.models.disentangled import Disentangled
+from invariscope.sites import frozen
+from invariscope.tasks import Symmetry
+
+__all__ = ["check_invariance", "expected_gradient", "expected_loss", "random_point", "set_weights", "warn_of_adaptive_steps"]
+
+TOLERANCE = 1e-9
+
+
+def expected_loss(model: Disentangled, batches: Iterable[Batch]) -> Float[Tensor, ""]:
+    """Cross-entropy in nats, weighted by the batches' weights, or the mean of all rows; differentiable.
+
+    Args:
+        batches: of a block-list task: all of its law with weights (``task.enumerate``), or samples.
+    """
+    total, weight = torch.zeros((), dtype=model.key_query[0].dtype), 0.0
+    for batch in batches:
+        assert batch.targets is not None
+        losses = F.cross_entropy(model(**batch.inputs), batch.targets[:, 0], reduction="none")
+        rows = torch.ones_like(losses) if batch.weights is None else batch.weights.to(losses)
+        total, weight = total + rows @ losses, weight + float(rows.sum())
+    return total / weight
+
+
+def expected_gradient(model: Disentangled, batches: Iterable[Batch]) -> tuple[dict[str, Tensor], float]:
+    """Gradient of :func:`expected_loss` by parameter name, and the loss."""
+    parameters = dict(model.named_parameters())
+    loss = expected_loss(model, batches)
+    gradients = torch.autograd.grad(loss, list(parameters.values()))
+    return dict(zip(parameters, gradients, strict=True)), float(loss.detach())
+
+
+def set_weights(model: Disentangled, manifold: InductionManifold, coordinates: Float[Tensor, "dim"]) -> Disentangled:
+    """``model`` at a point of the manifold."""
+    parameters = dict(model.named_parameters())
+    with torch.no_grad():
+        for key, weight in manifold.weights(coordinates).items():
+            parameters[key].copy_(weight)
+    return model
+
+
+def random_point(manifold: InductionManifold, generator: torch.Generator, *, std: float = 0.5) -> Float[Tensor, "dim"]:
+    """Coordinates drawn from a normal distribution of deviation ``std``."""
+    return std * torch.randn(manifold.dim, generator=generator, dtype=torch.float64)
+
+
+def check_invariance(model: Disentangled, batches: Iterable[Batch], symmetry: Symmetry) -> None:
+    """Raise where a generator does not keep the law: the expected loss of a generic model differs on the renamed law.
+
+    Args:
+        model: with weights that have no symmetry, such as initial ones, in float64.
+        batches: the whole law, with weights.
+        symmetry: what is claimed.
+
+    Raises:
+        ConfigError: naming the generator.
+    """
+    every = list(batches)
+    with frozen(model), torch.no_grad():
+        before = float(expected_loss(model, every))
+        for number, (tokens, labels) in enumerate(symmetry.generators):
+            token, label = torch.tensor(tokens), torch.tensor(labels)
+            renamed = [
+                Batch(
+                    inputs={"tokens": token[batch.inputs["tokens"]], "positions": label[batch.inputs["positions"]]},
+                    targets=None if batch.targets is None else token[batch.targets],
+                    weights=batch.weights,
+                )
+                for batch in every
+            ]
+            after = float(expected_loss(model, renamed))
+            if abs(after - before) > TOLERANCE * max(1.0, abs(before)):
+                moved = [str(i) for i, j in enumerate(tokens) if i != j][:4], [str(i) for i, j in enumerate(labels) if i != j][:4]
+                what = f"tokens {', '.join(moved[0])}" if moved[0] else f"labels {', '.join(moved[1])}"
+                raise ConfigError(
+                    f"generator {number}, which moves {what} ..., under which the expected loss changes from {before:.9g} "
+                    f"to {after:.9g}",
+                    expected="a permutation that keeps the task's law",
+                    do="leave it out, or change the task (no zipf, a placement that draws its labels)",
+                )
+
+
+def warn_of_adaptive_steps(optimiser: str) -> None:
+    """Warn where a claim about confinement is asked of an optimiser that rescales each weight.
+
+    Args:
+        optimiser: its name.
+    """
+    if "adam" in optimiser.lower() or "rms" in optimiser.lower():
+        warnings.warn(
+            f"{optimiser} divides each weight's step by its own gradient's size, so that rounding noise where the gradient is "
+            "zero grows to full steps: it leaves the manifold within a few steps. Claims about confinement are about gradient "
+            "descent",
+            stacklevel=2,
+        )

@@ -5,7 +5,7 @@ Every weight of the model is a grid of blocks between paths of the stream, and t
     L2 [x|a1] identity
 
 is the coordinate in layer 2 by which a query matches what stands in path ``x`` (rows of W) with what layer 1 moved into ``a1``
-at the key (columns), token by token. ``R [a2] identity`` is a coordinate of the output matrix, ``F1`` stands for feed-forward maps.
+at the key (columns), token by token. ``R [a2] identity`` is a coordinate of the output matrix, ``F1`` is of feed-forward maps.
 Gradient descent that starts in the manifold stays there (Corollary 1 of arXiv:2607.11875), so a model of thousands of weights has
 as few degrees of freedom as this has coordinates.
 

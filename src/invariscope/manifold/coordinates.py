@@ -27,7 +27,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from invariscope.errors import ConfigError, ShapeError, unknown_name
+from invariscope.errors import ConfigError, NonFiniteError, ShapeError, unknown_name
 from invariscope.manifold.basis import Selectors, orbital_selectors, paper_selectors
 from invariscope.models.disentangled import DisentangledConfig
 from invariscope.tasks import Symmetry
@@ -162,6 +162,7 @@ class InductionManifold:
 
         Raises:
             ShapeError: for weights of other shapes, all of them listed.
+            NonFiniteError: for weights that hold NaN or infinity, named.
         """
         found = self._checked(weights)
         return torch.cat([grid.selectors.coordinates(grid.cut(found[grid.key])).flatten() for grid in self._grids])
@@ -217,5 +218,10 @@ class InductionManifold:
         if wrong:
             raise ShapeError(
                 ", ".join(wrong), expected="the weights of this manifold's model", do="use one configuration for both"
+            )
+        # Without this a diverged model would have the share 0, as one that never left.
+        if lost := [grid.key for grid in self._grids if not bool(found[grid.key].isfinite().all())]:
+            raise NonFiniteError(
+                f"{', '.join(lost)} with NaN or infinity", expected="finite weights", do="look for where the training diverged"
             )
         return {key: value.detach() for key, value in found.items()}

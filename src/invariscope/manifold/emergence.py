@@ -34,11 +34,13 @@ def flow(
     longest: float,
     tolerance: float = 1e-4,
     frozen: Sequence[int] = (),
+    watched: ReducedLoss | None = None,
 ) -> Trajectory:
     """Follow the flow of each point until its loss is below ``until_loss``, or for the time ``longest``.
 
     Args:
         reduced: the loss. theta: where to start.
+        watched: another loss of the same manifold that is kept and stopped by, such as that of rare sequences alone.
         tolerance: of a step, absolute in each coordinate and relative to its size.
         frozen: coordinates that stay as they are.
 
@@ -57,8 +59,15 @@ def flow(
         found, losses = reduced.gradient(point)
         return -found * moving, losses
 
+    def seen(point: Tensor, losses: Tensor) -> Tensor:
+        if watched is None:
+            return losses
+        with torch.no_grad():
+            return watched(point)
+
     time = torch.zeros(len(theta), dtype=theta.dtype)
     first, losses = slope(theta)
+    losses = seen(theta, losses)
     step = 1e-3 / first.abs().amax(1).clamp_min(1e-9)
     kept = [(time, losses, theta)]
     while bool((running := (losses > until_loss) & (time < longest)).any()):
@@ -75,7 +84,7 @@ def flow(
         time = torch.where(good, time + h[:, 0], time)
         theta = torch.where(good[:, None], ahead, theta)
         first = torch.where(good[:, None], fourth, first)
-        losses = torch.where(good, reached, losses)
+        losses = torch.where(good, seen(ahead, reached), losses)
         step = torch.where(running, step * growth, step)
         if bool(good.any()):
             kept.append((time, losses, theta))
@@ -91,9 +100,14 @@ def emergence_times(
     longest: float = 1e5,
     tolerance: float = 1e-4,
     frozen: Sequence[int] = (),
+    watched: ReducedLoss | None = None,
 ) -> Float[Tensor, "N"]:
-    """When the flow of each point first has a loss below ``loss``; infinite where it has not by ``longest``."""
-    found = flow(reduced, theta, until_loss=loss, longest=longest, tolerance=tolerance, frozen=frozen)
+    """When the flow of each point first has a loss below ``loss``; infinite where it has not by ``longest``.
+
+    Args:
+        reduced, theta, tolerance, frozen, watched: as for :func:`flow`.
+    """
+    found = flow(reduced, theta, until_loss=loss, longest=longest, tolerance=tolerance, frozen=frozen, watched=watched)
     return torch.stack([crossing_time(found.times[:, n], found.losses[:, n], loss) for n in range(len(theta))])
 
 

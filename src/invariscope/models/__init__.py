@@ -1,5 +1,6 @@
 """Models: the small transformers that the studies train, and pretrained language models as transformers runs them."""
 
+from invariscope.models.disentangled import Disentangled, DisentangledConfig
 from invariscope.models.downstream import STATE, Downstream, from_state, read_states, split_prefix
 from invariscope.models.fingerprint import fingerprint
 from invariscope.models.folded import check_foldable, folded_logits
@@ -12,6 +13,8 @@ from invariscope.models.untrained import untrained
 
 __all__ = [
     "STATE",
+    "Disentangled",
+    "DisentangledConfig",
     "Downstream",
     "Dropout",
     "LanguageModel",

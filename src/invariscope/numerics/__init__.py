@@ -20,6 +20,7 @@ from invariscope.numerics.fourier import (
 )
 from invariscope.numerics.kernel_alignment import cka_similarity, debiased_cka
 from invariscope.numerics.operators import Operator, eigenvalue_error, fit_operator, match_eigenvalues
+from invariscope.numerics.orbitals import Orbitals, orbitals
 from invariscope.numerics.probes import Probe, ridge_probe
 from invariscope.numerics.procrustes import fit_procrustes, procrustes, procrustes_similarity
 from invariscope.numerics.rank_correlation import spearman, spearman_similarity
@@ -40,6 +41,7 @@ __all__ = [
     "ChangePoint",
     "FourierShares",
     "Operator",
+    "Orbitals",
     "OutputPhases",
     "Probe",
     "QRFactor",
@@ -62,6 +64,7 @@ __all__ = [
     "lag",
     "lag_over_seeds",
     "match_eigenvalues",
+    "orbitals",
     "orthonormal_basis",
     "output_phases",
     "overlap",

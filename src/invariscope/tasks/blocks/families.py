@@ -81,6 +81,14 @@ class Vocabulary:
         family = max(index for index in range(len(self.families)) if self.start(index) <= token)
         return family, *divmod(token - self.start(family), self.families[family].width)
 
+    def word(self, token: int) -> str:
+        """A token as a person reads it: the initial of its family and a number; of larger units a letter for the side."""
+        index, unit, side = self.family_of(token)
+        family = self.families[index]
+        if family.width > 1:
+            return f"{'ABCDEFGH'[side]}{unit}"
+        return f"{family.name[0]}{unit}" if family.num > 1 else family.name
+
     def generators(self) -> list[tuple[int, ...]]:
         """Permutations of all tokens that generate every renaming: of each family an exchange and a cycle of its units, and an
         exchange of the sides of its first unit where these can be exchanged."""

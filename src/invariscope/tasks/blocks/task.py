@@ -25,6 +25,7 @@ from invariscope.errors import ConfigError, NotEnumerableError
 from invariscope.positions import Positions
 from invariscope.storage.records import from_json_record, to_json_record
 from invariscope.tasks.blocks.checks import check_numbers, check_units
+from invariscope.tasks.blocks.drawing import draw_units, write_scene
 from invariscope.tasks.blocks.families import Family, Vocabulary
 from invariscope.tasks.blocks.listing import (
     Representatives,
@@ -304,12 +305,12 @@ class BlockTask:
         check_pool(self, pool)
         weights = torch.tensor([scene.weight for scene in self.scenes], dtype=torch.float64)
         scene = torch.multinomial(weights, num, replacement=True, generator=generator)
-        units = [self._drawn_units(index, num, generator) for index in range(len(self.families))]
+        units = [draw_units(self, index, num, generator) for index in range(len(self.families))]
         shuffled = torch.rand(num, self.num_blocks, generator=generator).argsort(1)
         tokens = torch.empty(num, self.sequence_length + 1, dtype=torch.long)
         for index in scene.unique().tolist():
             rows = scene == index
-            tokens[rows] = self._written(self.scenes[index], [one[rows] for one in units], shuffled[rows])
+            tokens[rows] = write_scene(self.scenes[index], [one[rows] for one in units], shuffled[rows])
         labels = torch.tensor([one.label for one in self.scenes])
         return Batch(
             inputs={"tokens": tokens[:, :-1].contiguous(), "positions": self._placement.draw(num, generator)},
@@ -317,27 +318,6 @@ class BlockTask:
             labels=labels[scene],
             groups=scene,
         )
-
-    def _drawn_units(self, index: int, num: int, generator: torch.Generator) -> Int[Tensor, "num U w"]:
-        """Units of a family in the order in which a sequence uses them, as tokens."""
-        family = self.families[index]
-        keys = torch.rand(num, family.num, generator=generator, dtype=torch.float64)
-        if self.zipf:
-            # Exponential clocks: the order of a draw without replacement in proportion to the rates.
-            keys = -torch.log1p(-keys) * (torch.arange(family.num) + 1.0) ** self.zipf
-        units = keys.argsort(1)[:, :, None] * family.width + self.vocabulary.start(index)
-        sides = torch.arange(family.width).expand(num, family.num, -1)
-        if family.swap:
-            sides = (sides + torch.randint(2, (num, family.num, 1), generator=generator)) % 2
-        return units + sides
-
-    def _written(self, scene: Scene, units: list[Tensor], order: Int[Tensor, "n m"]) -> Int[Tensor, "n T+1"]:
-        def tokens(block: Block) -> Tensor:
-            return torch.stack([units[family][:, unit, side] for family, unit, side in block], 1)
-
-        blocks = torch.stack([tokens(block) for block in scene.blocks], 1)
-        blocks = blocks.gather(1, order[:, :, None].expand(-1, -1, blocks.shape[2]))
-        return torch.cat([blocks.flatten(1), *map(tokens, scene.tail), tokens((scene.target,))], 1)
 
     def enumerate(self, pool: str, batch_size: int) -> Iterable[Batch]:
         """Every sequence with its probability.
@@ -408,18 +388,11 @@ class BlockTask:
         Args:
             tokens: of one sequence.
         """
-        words, parts, start = [self._word(int(token)) for token in tokens], [], 0
+        words, parts, start = [self.vocabulary.word(int(token)) for token in tokens], [], 0
         for length in self._lengths:
             parts.append(" ".join(words[start : start + length]))
             start += length
         return " ".join([*(f"({part})" for part in parts[:-1]), f"({parts[-1]} ?)"])
-
-    def _word(self, token: int) -> str:
-        index, unit, side = self.vocabulary.family_of(token)
-        family = self.families[index]
-        if family.name == "common":
-            return f"{'ABCDEFGH'[side]}{unit}"
-        return f"{family.name[0]}{unit}" if family.num > 1 else family.name
 
     def describe(self) -> dict[str, Any]:
         """As JSON; see :func:`invariscope.tasks.describe_task`."""

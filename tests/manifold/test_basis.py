@@ -47,6 +47,8 @@ def test_names_say_what_they_select():
     assert torch.equal(shift, torch.eye(7, dtype=torch.float64).roll(-1, 1))
     assert bool((shift.nonzero()[:, 1] == (shift.nonzero()[:, 0] - 1) % 7).all())
     assert set(manifold_of(SYMMETRIC).selectors.names) > {"identity", "C", "ones"}
+    three = AssociativeRecall(num_blocks=2, num_rare=5, placement="offsets", num_positions=3)
+    assert manifold_of(three).selectors.names[4:] == ("shift(0)", "shift(+1)", "shift(-1)")
 
 
 def test_the_paper_s_basis_lies_in_the_commutant_and_has_its_size():
@@ -76,5 +78,9 @@ def test_coordinates_are_those_of_the_orthogonal_projection():
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ConfigError, match=r"selectors without \['two'\]; expected of identity"):
         paper_selectors(5, 7, 2)[0].without(["two"])
+    with pytest.raises(ConfigError, match=r"shift\(\+1\) between 5 tokens .* 3 labels, centred, .* expected more than 3 labels"):
+        paper_selectors(5, 3, 2)
+    with pytest.raises(ConfigError, match=r"the selectors identity, C, .* which depend on each other"):
+        paper_selectors(2, 6, 2, torch.tensor([[0, 1], [1, 0]]))
     with pytest.raises(ConfigError, match=r"generator 0 of 2 tokens and 1 labels; expected 3 tokens and 1 labels"):
         orbital_selectors(Symmetry(generators=(((1, 0), (0,)),)), 3, 1)

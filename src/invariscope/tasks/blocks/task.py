@@ -115,8 +115,6 @@ class BlockTask:
             return self.num_blocks // (self.blocks_a_unit * self.burstiness)
         return self.num_blocks // self.blocks_a_unit - self.burstiness + 1
 
-    # ---- what subclasses say
-
     def _blocks_of(self, unit: Block) -> tuple[Block, ...]:
         """The blocks that tell of a unit."""
         return (unit,)
@@ -132,8 +130,6 @@ class BlockTask:
     @property
     def _extra_families(self) -> tuple[Family, ...]:
         return ()
-
-    # ---- vocabulary
 
     @cached_property
     def families(self) -> tuple[Family, ...]:
@@ -187,8 +183,6 @@ class BlockTask:
         ]
         return torch.tensor(pairs)
 
-    # ---- scenes
-
     @cached_property
     def scenes(self) -> tuple[Scene, ...]:
         """Every kind of sequence, with its probability."""
@@ -236,8 +230,6 @@ class BlockTask:
     def _fresh(self, units: tuple[Block, ...], side: int) -> Symbol:
         family = self._family(self.classes[side if len(self.classes) > 1 else 0])
         return family, 1 + max((unit for block in units for index, unit, _ in block if index == family), default=-1), 0
-
-    # ---- where tokens stand
 
     @cached_property
     def _lengths(self) -> tuple[int, ...]:
@@ -288,8 +280,6 @@ class BlockTask:
         same = tuple(range(self.vocab_size)), tuple(range(self.num_labels))
         generators = [(one, same[1]) for one in tokens] + [(same[0], one) for one in labels]
         return Symmetry(generators=tuple(generators)) if generators else None
-
-    # ---- drawing and listing
 
     def sample(self, num: int, *, generator: torch.Generator, pool: str = "train") -> Batch:
         """``num`` sequences.
@@ -366,8 +356,6 @@ class BlockTask:
     def batches(self, num: int, *, batch_size: int, seed: int, pool: str = "train") -> Iterable[Batch]:
         """``num`` sequences in batches, re-iterable and the same every time."""
         return SampledBatches(self, num, batch_size=batch_size, seed=seed, pool=pool)
-
-    # ---- what is known
 
     def chance(self) -> Chance:
         """The best constant answer."""

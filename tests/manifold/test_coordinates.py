@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from invariscope.errors import ConfigError, ShapeError, UnknownNameError
+from invariscope.errors import ConfigError, NonFiniteError, ShapeError, UnknownNameError
 from invariscope.manifold import InductionManifold, random_point
 from invariscope.models.disentangled import Disentangled, DisentangledConfig
 from invariscope.tasks.blocks import AssociativeRecall
@@ -63,6 +63,14 @@ def test_the_metric_is_the_size_of_each_orbital():
     weights = manifold.weights(theta)
     whole = sum(float(weight.square().sum()) for weight in weights.values())
     assert float(theta @ manifold.metric() @ theta) == pytest.approx(whole)
+
+
+def test_a_diverged_model_has_no_share():
+    manifold = manifold_of(RECALL)
+    weights = manifold.weights(random_point(manifold, generator()))
+    weights["key_query.1"][0, 0, 0] = float("nan")
+    with pytest.raises(NonFiniteError, match=r"key_query.1 with NaN or infinity; expected finite weights"):
+        manifold.offspan_share(weights)
 
 
 def test_what_belongs_to_another_model_is_refused():

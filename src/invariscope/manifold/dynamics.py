@@ -128,13 +128,15 @@ class ReducedLoss:
             for head in range(H):
                 scores: Tensor | None = None
                 for a, query in enumerate(queries):
+                    # Of the last layer one query alone is needed, which for the input itself is one row.
+                    gram = self.gram[:, :, -1:] if last and query is None else self.gram
                     inner: Tensor | None = None
                     for b, key in enumerate(paths):
-                        met = torch.einsum("nc,crts->nrts", blocks[:, head, a, b], self.gram)
+                        met = torch.einsum("nc,crts->nrts", blocks[:, head, a, b], gram)
                         met = met if key is None else met @ key.transpose(-1, -2)
                         inner = met if inner is None else inner + met
                     assert inner is not None
-                    outer = (inner[..., -1:, :] if last else inner) if query is None else query @ inner
+                    outer = inner if query is None else query @ inner
                     scores = outer if scores is None else scores + outer
                 assert scores is not None
                 pattern = (scores + (self.mask[-1:] if last else self.mask)).softmax(-1)

@@ -81,6 +81,36 @@ EXPERIMENTS: Mapping[str, ExperimentEntry] = {
             },
             module="invariscope.experiments.assign_add",
         ),
+        ExperimentEntry(
+            name="imir-confinement",
+            summary="Gradient descent on a symmetric task stays on a small manifold of weights, exactly",
+            source="arXiv:2607.11875",
+            presets={
+                "quick": "eleven tasks, six models, six controls: under a minute",
+                "standard": "the same at twice as many points: some minutes",
+            },
+            module="invariscope.experiments.imir_confinement",
+        ),
+        ExperimentEntry(
+            name="imir-dynamics",
+            summary="Recall is learnt in a few coordinates, and later the longer the context",
+            source="arXiv:2607.11875, arXiv:2511.01033",
+            presets={
+                "quick": "three descents, six context lengths, 169 beginnings: under a minute",
+                "standard": "five descents, seven context lengths, 625 beginnings: some minutes",
+            },
+            module="invariscope.experiments.imir_dynamics",
+        ),
+        ExperimentEntry(
+            name="imir-competition",
+            summary="Memory in the weights slows recall from the context by what it leaves unanswered",
+            source="arXiv:2607.11875",
+            presets={
+                "quick": "exact gradients and times over data mixes: under a minute",
+                "standard": "the same over a finer grid: some minutes",
+            },
+            module="invariscope.experiments.imir_competition",
+        ),
     )
 }
 

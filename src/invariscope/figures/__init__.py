@@ -16,6 +16,7 @@ from invariscope.figures.heat_map import HeatMap, HeatMaps, draw_heat_maps
 from invariscope.figures.layer_curves import LayerCurve, LayerCurves, draw_layer_curves
 from invariscope.figures.margin_histogram import MarginBars, MarginHistogram, draw_margin_histogram
 from invariscope.figures.rank_curve import RankCurves, RankSeries, draw_rank_curve
+from invariscope.figures.scaling_laws import ScalingLaw, ScalingLaws, draw_scaling_laws
 from invariscope.figures.similarity_bars import SimilarityBar, SimilarityBars, draw_similarity_bars
 from invariscope.figures.simplex import Simplex, SimplexPoints, draw_simplex
 from invariscope.figures.training_curves import TrainingCurve, TrainingCurves, draw_training_curves
@@ -45,6 +46,8 @@ __all__ = [
     "MarginHistogram",
     "RankCurves",
     "RankSeries",
+    "ScalingLaw",
+    "ScalingLaws",
     "ScatterPoints",
     "SimilarityBar",
     "SimilarityBars",
@@ -66,6 +69,7 @@ __all__ = [
     "draw_layer_curves",
     "draw_margin_histogram",
     "draw_rank_curve",
+    "draw_scaling_laws",
     "draw_similarity_bars",
     "draw_simplex",
     "draw_training_curves",

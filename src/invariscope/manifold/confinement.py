@@ -19,7 +19,6 @@ from invariscope.batch import Batch
 from invariscope.errors import ConfigError
 from invariscope.manifold.coordinates import InductionManifold
 from invariscope.models.disentangled import Disentangled
-from invariscope.sites import frozen
 from invariscope.tasks import Symmetry
 
 __all__ = ["check_invariance", "expected_gradient", "expected_loss", "random_point", "set_weights", "warn_of_adaptive_steps"]
@@ -45,9 +44,15 @@ def expected_loss(model: Disentangled, batches: Iterable[Batch]) -> Float[Tensor
 def expected_gradient(model: Disentangled, batches: Iterable[Batch]) -> tuple[dict[str, Tensor], float]:
     """Gradient of :func:`expected_loss` by parameter name, and the loss."""
     parameters = dict(model.named_parameters())
-    loss = expected_loss(model, batches)
-    gradients = torch.autograd.grad(loss, list(parameters.values()))
-    return dict(zip(parameters, gradients, strict=True)), float(loss.detach())
+    sums, total, weight = {name: torch.zeros_like(one) for name, one in parameters.items()}, 0.0, 0.0
+    # Batch by batch: the graph of a whole law does not fit into memory.
+    for batch in batches:
+        rows = float(batch.num_rows) if batch.weights is None else float(batch.weights.sum())
+        loss = expected_loss(model, [batch])
+        for name, one in zip(parameters, torch.autograd.grad(loss, list(parameters.values())), strict=True):
+            sums[name] += rows * one
+        total, weight = total + rows * float(loss.detach()), weight + rows
+    return {name: one / weight for name, one in sums.items()}, total / weight
 
 
 def set_weights(model: Disentangled, manifold: InductionManifold, coordinates: Float[Tensor, "dim"]) -> Disentangled:
@@ -68,15 +73,23 @@ def check_invariance(model: Disentangled, batches: Iterable[Batch], symmetry: Sy
     """Raise where a generator does not keep the law: the expected loss of a generic model differs on the renamed law.
 
     Args:
-        model: with weights that have no symmetry, such as initial ones, in float64.
+        model: whose configuration is asked. Not its weights: at a point that has the symmetry by itself nothing would change.
         batches: the whole law, with weights.
         symmetry: what is claimed.
 
     Raises:
-        ConfigError: naming the generator.
+        ConfigError: naming the generator, also one of other sizes than the model's.
     """
-    every = list(batches)
-    with frozen(model), torch.no_grad():
+    every, config = list(batches), model.config
+    model = Disentangled(config, generator=torch.Generator().manual_seed(0), initial_std=0.5).double()
+    for number, (tokens, labels) in enumerate(symmetry.generators):
+        if (len(tokens), len(labels)) != (config.vocab_size, config.num_labels):
+            raise ConfigError(
+                f"generator {number} of {len(tokens)} tokens and {len(labels)} labels",
+                expected=f"{config.vocab_size} tokens and {config.num_labels} labels, as the model has",
+                do="take symmetry and model from one task",
+            )
+    with torch.no_grad():
         before = float(expected_loss(model, every))
         for number, (tokens, labels) in enumerate(symmetry.generators):
             token, label = torch.tensor(tokens), torch.tensor(labels)

@@ -1,0 +1,21 @@
+"""Figures hold the findings' numbers; every claim names one of them."""
+
+import math
+
+import pytest
+
+from experiments.imir_confinement.tiny import TINY, findings
+from invariscope.experiments.imir_confinement.claims import make_claims
+from invariscope.experiments.imir_confinement.figures import make_figures
+
+
+def test_figures_and_claims_belong_together():
+    found = findings()
+    figures = {figure.name: figure for figure in make_figures(TINY, found)}
+    assert {claim.figure for claim in make_claims(TINY, found, preset="tiny")} == set(figures)
+    rows = {row[:2]: row[3] for row in figures["offspan"].rows}
+    assert rows["tasks, two layers", "recall"] == pytest.approx(math.log10(max(found.confined[0].shares)))
+    assert rows["where it must fail", "Zipf tokens"] == pytest.approx(math.log10(max(found.broken[2].shares)))
+    assert figures["noise"].rows[0][2:] == (4096, found.sampled.shares[0])
+    assert figures["descent"].rows[-1][3] == found.descent_losses[20]
+    assert ("squared norm outside", "Adam", 20, found.attraction[2].outside[-1], None, None) in figures["attraction"].rows

@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from invariscope import circuits, tasks
+    from invariscope import circuits, manifold, tasks
     from invariscope.batch import Batch
     from invariscope.circuits import measure_circuits
     from invariscope.cores import (
@@ -70,7 +70,10 @@ if TYPE_CHECKING:
     )
     from invariscope.errors import InvariscopeError
     from invariscope.estimate import Estimate, Similarity
+    from invariscope.manifold import InductionManifold, ReducedLoss, descend, emergence_times
     from invariscope.models import (
+        Disentangled,
+        DisentangledConfig,
         LanguageModel,
         Transformer,
         TransformerConfig,
@@ -110,10 +113,13 @@ __all__ = [
     "Core",
     "CoreAtStep",
     "CoreSeries",
+    "Disentangled",
+    "DisentangledConfig",
     "EditReport",
     "Effects",
     "Estimate",
     "Identification",
+    "InductionManifold",
     "InvariscopeError",
     "LanguageModel",
     "LayerSweep",
@@ -124,6 +130,7 @@ __all__ = [
     "Provenance",
     "QRFactor",
     "RankCurve",
+    "ReducedLoss",
     "Rows",
     "Run",
     "SeenSites",
@@ -149,10 +156,12 @@ __all__ = [
     "compare_coordinates",
     "core_coordinates",
     "cross_entropy",
+    "descend",
     "direction_stability",
     "distributed_alignment_search",
     "divergence",
     "edit_site",
+    "emergence_times",
     "estimate_sketch_error",
     "export_steering",
     "extract_core",
@@ -169,6 +178,7 @@ __all__ = [
     "load_lens",
     "load_run",
     "logits",
+    "manifold",
     "margin",
     "measure_circuits",
     "projector_overlap",
@@ -193,7 +203,10 @@ _HOMES = {
     "errors": ("InvariscopeError",),
     "estimate": ("Estimate", "Similarity"),
     "circuits": ("measure_circuits",),
+    "manifold": ("InductionManifold", "ReducedLoss", "descend", "emergence_times"),
     "models": (
+        "Disentangled",
+        "DisentangledConfig",
         "LanguageModel",
         "Transformer",
         "TransformerConfig",
@@ -225,7 +238,7 @@ _HOMES = {
     "training": ("Run", "Start", "TrainConfig", "load_run", "train"),
 }
 # Parts of the package that are used as a whole: iv.tasks.AssignAdd.
-_MODULES = ("circuits", "tasks")
+_MODULES = ("circuits", "manifold", "tasks")
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 

@@ -199,7 +199,7 @@ def test_an_interrupted_run_says_that_it_goes_on(fake: Path, capsys: pytest.Capt
         (
             ["--preset", "quick", "fake"],
             "error: invariscope run --preset ... without an experiment; expected invariscope run EXPERIMENT [options]; "
-            "name one of markov-cores, agreement, assign-add, fake",
+            "name one of markov-cores, agreement, assign-add, ",
         ),
         ([], "error: invariscope run without an experiment; expected invariscope run EXPERIMENT [options]"),
     ],

@@ -13,8 +13,8 @@ context (burstiness) make it larger. Both are statements about a regime, which s
 A *surrogate* has δ as attention of layer 2 along C, with nothing in the output matrix. It needs the partner in the context and
 so is no memory; it is easier to analyse, and is called what it is.
 
->>> relevance(0.2, 0.5)
-0.6
+>>> relevance(0.5, 0.5)
+0.75
 """
 
 from __future__ import annotations

@@ -11,6 +11,14 @@ from invariscope.tasks.agreement import balanced_agreement, paper_agreement
 from invariscope.tasks.assign_add import AssignAdd, Places
 from invariscope.tasks.behaviour import Behaviour
 from invariscope.tasks.behaviours import BUILTIN_BEHAVIOURS, builtin_pairs, pronoun_pairs, tense_pairs
+from invariscope.tasks.blocks import (
+    AssociativeRecall,
+    ConditionalRetrieval,
+    IndirectObject,
+    KHop,
+    Ngram,
+    PermutationInversion,
+)
 from invariscope.tasks.describe import build_task, describe_task, factory_name
 from invariscope.tasks.encoded_pairs import (
     EncodedPair,
@@ -39,17 +47,23 @@ from invariscope.tasks.task import (
 __all__ = [
     "BUILTIN_BEHAVIOURS",
     "AssignAdd",
+    "AssociativeRecall",
     "Behaviour",
     "CandidateMap",
     "Chance",
+    "ConditionalRetrieval",
     "EncodedPair",
     "EncodedPairs",
     "ExpandedBatch",
     "HiddenMarkovChain",
+    "IndirectObject",
+    "KHop",
     "LazyBatches",
     "MarkovChain",
+    "Ngram",
     "Pair",
     "PairSet",
+    "PermutationInversion",
     "Places",
     "SampledBatches",
     "Symmetry",

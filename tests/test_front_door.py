@@ -22,7 +22,7 @@ PROMISED = """
     choices read_pairs cross_entropy accuracy auc by_energy by_gap by_sufficiency Transformer TransformerConfig untrained train
     TrainConfig load_run Run follow_core CoreSeries tasks Estimate Similarity InvariscopeError QRFactor load_language_model
     LanguageModel sweep_layers LayerSweep export_steering verify_model circuits measure_circuits folded_logits
-    from_lens to_lens load_lens save_lens lens_series Start manifold InductionManifold
+    from_lens to_lens load_lens save_lens lens_series Start InductionManifold
     ReducedLoss Disentangled DisentangledConfig
 """
 
@@ -44,7 +44,7 @@ def test_what_is_listed_is_what_the_type_checker_sees() -> None:
 
 @pytest.mark.parametrize("name", iv.__all__)
 def test_every_name_is_the_one_that_the_type_checker_sees(name: str) -> None:
-    if name in ("circuits", "manifold", "tasks"):
+    if name in ("circuits", "tasks"):
         assert getattr(iv, name) is importlib.import_module(f"invariscope.{name}")
         return
     assert getattr(iv, name) is getattr(importlib.import_module(typed_imports()[name]), name)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from invariscope import circuits, manifold, tasks
+    from invariscope import circuits, tasks
     from invariscope.batch import Batch
     from invariscope.circuits import measure_circuits
     from invariscope.cores import (
@@ -178,7 +178,6 @@ __all__ = [
     "load_lens",
     "load_run",
     "logits",
-    "manifold",
     "margin",
     "measure_circuits",
     "projector_overlap",
@@ -238,7 +237,7 @@ _HOMES = {
     "training": ("Run", "Start", "TrainConfig", "load_run", "train"),
 }
 # Parts of the package that are used as a whole: iv.tasks.AssignAdd.
-_MODULES = ("circuits", "manifold", "tasks")
+_MODULES = ("circuits", "tasks")
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 

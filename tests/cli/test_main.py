@@ -108,8 +108,8 @@ def test_bad_input_is_one_line_on_standard_error_without_a_traceback(start: Star
     out, err = process.communicate()
     assert (process.returncode, out) == (2, "")
     assert (
-        err
-        == "error: unknown experiment 'markov'; expected one of its known names; nearest: markov-cores, imir-competition, imir-confinement\n"
+        err == "error: unknown experiment 'markov'; expected one of its known names; "
+        "nearest: markov-cores, imir-competition, imir-confinement\n"
     )
 
 

@@ -36,28 +36,29 @@ def _offspan(found: Findings) -> Figure:
 
     first = next(iter(MODELS))
     tasks = [one for one in found.confined if one.model == first]
-    rows = [("tasks, two layers", one.name, one.shares, True) for one in tasks]
+    rows = [(one.name, one.shares, True) for one in tasks]
     models = dict.fromkeys(one.model for one in found.confined)
     for model in models:
         shares = tuple(share for one in found.confined if one.model == model for share in one.shares)
-        rows.append(("models, all tasks", model, shares, True))
-    rows += [("where it must fail", one.name, one.shares, False) for one in found.broken]
+        rows.append((f"all tasks: {model}", shares, True))
+    rows += [(one.name, one.shares, False) for one in found.broken]
     return draw_condition_dots(
         ConditionDots(
             dots=tuple(
                 Condition(
-                    panel=panel,
+                    panel="tasks, models, and where it must fail",
                     name=name,
                     value=logarithm(max(shares)),
                     low=logarithm(min(shares)),
                     high=logarithm(max(shares)),
                     role="core" if confined else "control",
                 )
-                for panel, name, shares, confined in rows
+                for name, shares, confined in rows
             ),
             title="How much of the exact gradient lies outside the manifold",
-            caption="Largest share of its norm outside, over random points of the manifold and, in the second panel, over tasks; "
-            "bars reach to the smallest. -16 is rounding of float64. Open symbols: controls that Theorem 1 does not cover.",
+            caption="Largest share of its norm outside, over random points of the manifold: of each task with two layers, of "
+            "each model over all tasks, and of the controls; bars reach to the smallest. -16 is rounding of float64. Open "
+            "symbols: controls that Theorem 1 does not cover.",
             quantity="log10 of the share outside",
             unit="",
             span=(-17.5, 0.5),

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from invariscope.errors import ConfigError
-from invariscope.models import Transformer, TransformerConfig, fingerprint, untrained
+from invariscope.models import Disentangled, DisentangledConfig, Transformer, TransformerConfig, fingerprint, untrained
 
 CONFIG = TransformerConfig(vocab_size=5, context_length=4, width=8, num_heads=2, mlp_width=8, num_layers=2, norm="pre")
 
@@ -25,6 +25,15 @@ def test_the_twin_is_what_the_config_gives_with_this_generator() -> None:
     assert twin.config is CONFIG
     assert fingerprint(twin) == fingerprint(Transformer(CONFIG, generator=seeded(7)))
     assert fingerprint(twin) == fingerprint(untrained(model, seeded(7))) != fingerprint(untrained(model, seeded(8)))
+
+
+def test_a_disentangled_model_has_a_twin_too() -> None:
+    model = Disentangled(DisentangledConfig(vocab_size=4, num_labels=4), generator=seeded(0)).double()
+    twin = untrained(model, seeded(7))
+    assert twin.config == model.config
+    assert twin.readout is not None
+    assert twin.readout.dtype == torch.float64
+    assert fingerprint(twin) != fingerprint(model)
 
 
 def test_the_given_model_and_the_global_generator_stay_as_they_were() -> None:

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from invariscope.errors import ConfigError
+from invariscope.models.disentangled import Disentangled
 from invariscope.models.transformer import Transformer
 
 __all__ = ["untrained"]
@@ -35,7 +36,7 @@ def untrained(model: Model, generator: torch.Generator) -> Model:
     Raises:
         ConfigError: where the model cannot be rebuilt from a configuration.
     """
-    if isinstance(model, Transformer):
+    if isinstance(model, Transformer | Disentangled):
         fresh = type(model)(model.config, generator=generator)
         parameter = next(model.parameters())
         return fresh.to(device=parameter.device, dtype=parameter.dtype).train(model.training)

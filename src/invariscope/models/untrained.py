@@ -12,7 +12,7 @@ An untrained model is no subspace of the trained one: the same measurement runs 
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -37,9 +37,9 @@ def untrained(model: Model, generator: torch.Generator) -> Model:
         ConfigError: where the model cannot be rebuilt from a configuration.
     """
     if isinstance(model, Transformer | Disentangled):
-        fresh = type(model)(model.config, generator=generator)
+        kind: Any = type(model)
         parameter = next(model.parameters())
-        return fresh.to(device=parameter.device, dtype=parameter.dtype).train(model.training)
+        return kind(model.config, generator=generator).to(parameter.device, parameter.dtype).train(model.training)
     raise ConfigError(
         f"a model of class {type(model).__name__}",
         expected="one of our models, whose configuration says how to build it anew",

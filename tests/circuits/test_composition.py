@@ -10,12 +10,11 @@ from invariscope.circuits import (
     composition_scores,
     ov2_mlp2_accuracy,
     qk1_number_to_previous,
-    query_key,
-    value_output,
     variable_identity,
     without_mlp2_accuracy,
 )
 from invariscope.errors import ConfigError
+from invariscope.models import query_key, value_output
 from invariscope.tasks import AssignAdd
 
 

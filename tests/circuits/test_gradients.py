@@ -5,9 +5,10 @@ import torch
 import torch.nn.functional as F
 
 from circuits.hand_built import PAPER, SMALL, circuit, generator, unknowing
-from invariscope.circuits import associative_memory, head_weights, merged_gradient, query_key, value_output
+from invariscope.circuits import associative_memory, merged_gradient
 from invariscope.circuits.gradients import _block_cosine, _shuffles
 from invariscope.errors import ConfigError
+from invariscope.models import head_weights, query_key, value_output
 from invariscope.tasks import AssignAdd
 
 

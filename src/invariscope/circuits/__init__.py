@@ -1,6 +1,7 @@
 """Circuits of Assign and Add: how variable binding composes with addition, measured on weights, activations and gradients."""
 
 from invariscope.circuits.attention import AttentionMaps, AttentionRouting, SplitShare, attention_maps, attention_routing
+from invariscope.circuits.checks import check_model
 from invariscope.circuits.composition import (
     CompositionScores,
     SumAccuracy,
@@ -25,7 +26,6 @@ from invariscope.circuits.shared import (
     shared_computation,
     version_patching,
 )
-from invariscope.circuits.weights import HeadWeights, check_model, head_weights, query_key, value_output
 
 __all__ = [
     "SHARED_SITES",
@@ -39,7 +39,6 @@ __all__ = [
     "Curves",
     "FourierNeurons",
     "GradientCosine",
-    "HeadWeights",
     "MeasureRow",
     "PairCosines",
     "Phase",
@@ -60,18 +59,15 @@ __all__ = [
     "composition_scores",
     "find_phases",
     "fourier_neurons",
-    "head_weights",
     "measure_circuits",
     "merged_gradient",
     "neuron_table",
     "ov2_mlp2_accuracy",
     "pool_curves",
     "qk1_number_to_previous",
-    "query_key",
     "score_decomposition",
     "score_terms",
     "shared_computation",
-    "value_output",
     "variable_identity",
     "version_patching",
     "without_mlp2_accuracy",

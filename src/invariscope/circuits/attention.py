@@ -22,8 +22,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from invariscope.batch import Batch
+from invariscope.circuits.checks import check_model
 from invariscope.circuits.forward import CHUNK, answer_logits, merged
-from invariscope.circuits.weights import check_model
 from invariscope.errors import TooFewSamplesError
 from invariscope.estimate import Estimate
 from invariscope.models import Transformer

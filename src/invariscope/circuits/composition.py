@@ -1,6 +1,6 @@
 """What the weights alone say: which matrices compose, and what they would do without any sequence.
 
-With OV and QK as in :mod:`invariscope.circuits.weights`, the circuit of arXiv:2605.31497 reads: layer 1 moves variables with
+With OV and QK as in :mod:`invariscope.models.heads`, the circuit of arXiv:2605.31497 reads: layer 1 moves variables with
 OV1 both to the numbers that they are assigned and to ``=``; QK2 matches them there, which shows in the block ``(E_var OV1) QK2
 (E_var OV1)^T``, largest on its diagonal; OV2 moves the numbers' embeddings, of which MLP2 makes their sum. The first layer
 finds a number's own variable by its position, which shows in ``P QK1 P^T``.
@@ -22,11 +22,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from invariscope.batch import Batch
+from invariscope.circuits.checks import check_model
 from invariscope.circuits.forward import CHUNK, answer_logits, merged
-from invariscope.circuits.weights import block_of, check_model, query_key, score_scale, value_output
 from invariscope.errors import ConfigError
 from invariscope.estimate import Estimate, Similarity
 from invariscope.models import Transformer
+from invariscope.models.heads import block_of, query_key, score_scale, value_output
 from invariscope.numerics import estimate_mean
 from invariscope.numerics.linalg import positive_qr
 from invariscope.numerics.resampling import quantile_interval

@@ -27,10 +27,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from invariscope.batch import Batch
+from invariscope.circuits.checks import check_model
 from invariscope.circuits.forward import answer_logits, merged
-from invariscope.circuits.weights import check_model, head_weights, query_key, score_scale, value_output
 from invariscope.errors import ConfigError
 from invariscope.models import Transformer
+from invariscope.models.heads import head_weights, query_key, score_scale, value_output
 from invariscope.sites import edit_site, frozen, read_sites
 from invariscope.tasks import AssignAdd
 

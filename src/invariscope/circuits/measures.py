@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from invariscope.circuits.attention import attention_routing
+from invariscope.circuits.checks import check_model
 from invariscope.circuits.composition import (
     composition_scores,
     ov2_mlp2_accuracy,
@@ -24,7 +25,6 @@ from invariscope.circuits.neurons import enough_neurons, fourier_neurons, neuron
 from invariscope.circuits.probes import binding_probes
 from invariscope.circuits.score_terms import SOURCES, score_decomposition
 from invariscope.circuits.shared import SHARED_SITES, shared_computation, version_patching
-from invariscope.circuits.weights import check_model
 from invariscope.estimate import Estimate, Similarity
 from invariscope.models import Transformer
 from invariscope.tasks import AssignAdd

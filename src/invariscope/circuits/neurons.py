@@ -18,11 +18,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from invariscope.circuits.checks import check_model
 from invariscope.circuits.forward import read_last
-from invariscope.circuits.weights import block_of, check_model
 from invariscope.errors import ConfigError, ShapeError
 from invariscope.estimate import Estimate
 from invariscope.models import Transformer
+from invariscope.models.heads import block_of
 from invariscope.numerics import (
     FourierShares,
     OutputPhases,

@@ -19,8 +19,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from invariscope.batch import Batch
+from invariscope.circuits.checks import check_model
 from invariscope.circuits.forward import CHUNK, merged, read_last
-from invariscope.circuits.weights import check_model
 from invariscope.errors import TooFewSamplesError
 from invariscope.models import Transformer
 from invariscope.numerics import Probe, ridge_probe

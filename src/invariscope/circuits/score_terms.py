@@ -22,11 +22,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from invariscope.batch import Batch
+from invariscope.circuits.checks import check_model
 from invariscope.circuits.forward import merged
-from invariscope.circuits.weights import check_model, query_key, score_scale
 from invariscope.errors import TooFewSamplesError
 from invariscope.estimate import Estimate
 from invariscope.models import Transformer
+from invariscope.models.heads import query_key, score_scale
 from invariscope.numerics import estimate_mean
 from invariscope.sites import frozen, read_sites
 from invariscope.tasks import AssignAdd

@@ -23,8 +23,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from invariscope.circuits.checks import check_model
 from invariscope.circuits.forward import CHUNK, answer_logits, answers, read_last
-from invariscope.circuits.weights import check_model
 from invariscope.errors import ConfigError
 from invariscope.estimate import Estimate
 from invariscope.models import Transformer

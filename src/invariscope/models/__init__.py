@@ -4,6 +4,7 @@ from invariscope.models.disentangled import Disentangled, DisentangledConfig
 from invariscope.models.downstream import STATE, Downstream, from_state, read_states, split_prefix
 from invariscope.models.fingerprint import fingerprint
 from invariscope.models.folded import check_foldable, folded_logits
+from invariscope.models.heads import HeadWeights, LayerHeads, head_weights, query_key, split_heads, value_output
 from invariscope.models.lens import from_lens, to_lens
 from invariscope.models.lens_files import lens_series, load_lens, read_lens, save_lens
 from invariscope.models.parts import part_names, weight_part
@@ -17,7 +18,9 @@ __all__ = [
     "DisentangledConfig",
     "Downstream",
     "Dropout",
+    "HeadWeights",
     "LanguageModel",
+    "LayerHeads",
     "Transformer",
     "TransformerConfig",
     "check_foldable",
@@ -25,15 +28,19 @@ __all__ = [
     "folded_logits",
     "from_lens",
     "from_state",
+    "head_weights",
     "lens_series",
     "load_language_model",
     "load_lens",
     "part_names",
+    "query_key",
     "read_lens",
     "read_states",
     "save_lens",
+    "split_heads",
     "split_prefix",
     "to_lens",
     "untrained",
+    "value_output",
     "weight_part",
 ]

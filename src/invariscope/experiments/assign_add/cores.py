@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from invariscope.batch import Batch
 from invariscope.circuits.forward import read_last
-from invariscope.circuits.weights import block_of
 from invariscope.cores import (
     Core,
     Moments,
@@ -30,6 +29,7 @@ from invariscope.cores import (
 )
 from invariscope.estimate import Estimate, Similarity
 from invariscope.models import Transformer
+from invariscope.models.heads import block_of
 from invariscope.numerics.resampling import estimate_mean
 from invariscope.sites import edit_site, read_sites
 from invariscope.tasks import AssignAdd, derive_seed

@@ -1,7 +1,7 @@
 """Whether a model is one that the measures of these circuits describe.
 
 >>> import torch
->>> task = AssignAdd(modulus=5, num_variables=2)
+>>> task = AssignAdd(modulus=5, num_variables=4)
 >>> shape = {"vocab_size": task.vocab_size, "num_outputs": 5, "context_length": task.sequence_length}
 >>> config = TransformerConfig(**shape, width=6, num_heads=1, num_layers=2, mlp_width=(0, 8))
 >>> check_model(Transformer(config, generator=torch.Generator().manual_seed(0)), task, one_head=True, linear=True, mlp=True)

@@ -13,11 +13,16 @@ from invariscope.manifold.confinement import (
 from invariscope.manifold.coordinates import Coordinate, InductionManifold
 from invariscope.manifold.dynamics import ReducedLoss, Trajectory, descend
 from invariscope.manifold.emergence import crossing_time, emergence_times, flow, local_exponents
+from invariscope.manifold.induction import InductionCircuit, InductionCoordinates, induction_coordinates
+from invariscope.manifold.patterns import InductionPatterns, induction_patterns
 
 __all__ = [
     "Competition",
     "Coordinate",
+    "InductionCircuit",
+    "InductionCoordinates",
     "InductionManifold",
+    "InductionPatterns",
     "ReducedLoss",
     "Selectors",
     "Trajectory",
@@ -30,6 +35,8 @@ __all__ = [
     "expected_gradient",
     "expected_loss",
     "flow",
+    "induction_coordinates",
+    "induction_patterns",
     "local_exponents",
     "orbital_selectors",
     "paper_selectors",

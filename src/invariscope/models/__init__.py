@@ -7,6 +7,7 @@ from invariscope.models.folded import check_foldable, folded_logits
 from invariscope.models.heads import HeadWeights, LayerHeads, head_weights, query_key, split_heads, value_output
 from invariscope.models.lens import from_lens, to_lens
 from invariscope.models.lens_files import lens_series, load_lens, read_lens, save_lens
+from invariscope.models.linear_parts import LinearParts, linear_parts, mean_reads
 from invariscope.models.parts import part_names, weight_part
 from invariscope.models.pretrained import LanguageModel, load_language_model
 from invariscope.models.transformer import Dropout, Transformer, TransformerConfig
@@ -21,6 +22,7 @@ __all__ = [
     "HeadWeights",
     "LanguageModel",
     "LayerHeads",
+    "LinearParts",
     "Transformer",
     "TransformerConfig",
     "check_foldable",
@@ -30,8 +32,10 @@ __all__ = [
     "from_state",
     "head_weights",
     "lens_series",
+    "linear_parts",
     "load_language_model",
     "load_lens",
+    "mean_reads",
     "part_names",
     "query_key",
     "read_lens",

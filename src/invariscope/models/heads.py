@@ -21,7 +21,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from typing import Literal
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -29,16 +31,20 @@ from invariscope.errors import ConfigError
 from invariscope.models.transformer import Block, Transformer, TransformerConfig
 
 __all__ = [
+    "FoldedNorm",
     "HeadWeights",
     "LayerHeads",
     "block_of",
     "fold_norm",
     "head_weights",
+    "over_size",
     "query_key",
     "score_scale",
     "split_heads",
     "value_output",
 ]
+
+FoldedNorm = Literal["none", "rms", "layer"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,6 +69,7 @@ class LayerHeads:
         query, key, value: [H, D, d]; their biases [H, d].
         output: [H, d, D].
         scale: what scores are multiplied by, as a rule 1 / sqrt(d).
+        norm: folded in, ``rms`` or ``layer``: what the matrices act on is then what stands there over its size.
     """
 
     query: Float[Tensor, "H D d"]
@@ -73,11 +80,25 @@ class LayerHeads:
     key_bias: Float[Tensor, "H d"]
     value_bias: Float[Tensor, "H d"]
     scale: float
+    norm: FoldedNorm = "none"
 
     @property
     def num_heads(self) -> int:
         """H."""
         return self.query.shape[0]
+
+    def over_size(self, x: Float[Tensor, "*n D"]) -> Float[Tensor, "*n D"]:
+        """The residual stream as the matrices take it; a row of noughts stays one. What a norm adds to the size is left out."""
+        return over_size(x.double(), self.norm)
+
+
+def over_size(x: Float[Tensor, "*n D"], norm: FoldedNorm) -> Float[Tensor, "*n D"]:
+    """Rows over what a norm without gain divides by, the mean still in them: the folded matrices take it off."""
+    if norm == "none":
+        return x
+    seen = x - x.mean(-1, keepdim=True) if norm == "layer" else x
+    size = seen.square().mean(-1, keepdim=True).sqrt()
+    return x / torch.where(size > 0, size, 1.0)
 
 
 def block_of(model: Transformer, layer: int) -> Block:
@@ -112,24 +133,31 @@ def split_heads(model: Transformer, layer: int) -> LayerHeads:
     )
 
 
-def fold_norm(heads: LayerHeads, gain: Float[Tensor, "D"], bias: Float[Tensor, "D"] | None, *, centred: bool) -> LayerHeads:
+def fold_norm(heads: LayerHeads, gain: Float[Tensor, "D"], bias: Float[Tensor, "D"] | None, norm: FoldedNorm) -> LayerHeads:
     """The heads behind a norm: with n(x) = g x / |x| + b, queries of n(x) are those of the folded heads of x / |x|.
 
     Args:
         heads: of the layer. gain, bias: of the norm; None: it has no bias.
-        centred: whether the norm takes the mean off first, as layer norm does; the matrices then do.
+        norm: ``layer`` takes the mean off first; the matrices then do.
     """
 
     def fold(matrix: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
         folded = gain.double()[:, None] * matrix
         after = before if bias is None else before + bias.double() @ matrix
-        return (folded - folded.mean(1, keepdim=True) if centred else folded), after
+        return (folded - folded.mean(1, keepdim=True) if norm == "layer" else folded), after
 
     query, query_bias = fold(heads.query, heads.query_bias)
     key, key_bias = fold(heads.key, heads.key_bias)
     value, value_bias = fold(heads.value, heads.value_bias)
     return dataclasses.replace(
-        heads, query=query, key=key, value=value, query_bias=query_bias, key_bias=key_bias, value_bias=value_bias
+        heads,
+        query=query,
+        key=key,
+        value=value,
+        query_bias=query_bias,
+        key_bias=key_bias,
+        value_bias=value_bias,
+        norm=norm,
     )
 
 

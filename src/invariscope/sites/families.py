@@ -26,6 +26,7 @@ site                            what it is, in every family
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -65,6 +66,29 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionPlaces:
+    """Where the weights of a block's heads are: submodules of the block.
+
+    Args:
+        norm: what stands in front of attention.
+        module: attention itself, whose ``scaling`` multiplies the scores.
+        query, key, value: projections; where one module holds all three, ``query`` names it and the others are empty.
+        output: the projection behind the heads.
+        packing: of that one module: all queries, then all keys, then all values (``parts``), or head by head (``heads``).
+        inputs_first: matrices are [inputs, outputs].
+    """
+
+    norm: str
+    module: str
+    query: str
+    key: str = ""
+    value: str = ""
+    output: str
+    packing: Literal["", "parts", "heads"] = ""
+    inputs_first: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
     """One row of the table.
 
@@ -73,6 +97,8 @@ class Family:
         embed: the module of the base model that gives what the first block reads.
         final_norm: the module of the base model that gives what the unembedding reads.
         block: sites of a block.
+        tokens, positions: modules of the base model that hold the embeddings; empty: there is no embedding of positions.
+        attention: where the weights of heads are; None: heads are more than linear maps there, with norms of their own.
         parallel: the option of the configuration under which attention and MLP read the same input.
     """
 
@@ -80,6 +106,9 @@ class Family:
     embed: str
     final_norm: str
     block: Mapping[str, Place]
+    tokens: str = "embed_tokens"
+    positions: str = ""
+    attention: AttentionPlaces | None = None
     parallel: str = ""
 
 
@@ -116,6 +145,11 @@ _GPT2 = Family(
         mlp_post="mlp.c_proj",
         mlp_out=Place(path="mlp"),
     ),
+    tokens="wte",
+    positions="wpe",
+    attention=AttentionPlaces(
+        norm="ln_1", module="attn", query="attn.c_attn", output="attn.c_proj", packing="parts", inputs_first=True
+    ),
 )
 _GPT_NEOX = Family(
     blocks="layers",
@@ -130,6 +164,14 @@ _GPT_NEOX = Family(
         mlp_post="mlp.dense_4h_to_h",
         mlp_out=Place(path="post_mlp_dropout"),
     ),
+    tokens="embed_in",
+    attention=AttentionPlaces(
+        norm="input_layernorm",
+        module="attention",
+        query="attention.query_key_value",
+        output="attention.dense",
+        packing="heads",
+    ),
     parallel="use_parallel_residual",
 )
 _LLAMA = Family(
@@ -140,6 +182,14 @@ _LLAMA = Family(
         attn_out=Place(path="self_attn"),
         resid_mid=_residual("post_attention_layernorm"),
         mlp_out=Place(path="mlp"),
+    ),
+    attention=AttentionPlaces(
+        norm="input_layernorm",
+        module="self_attn",
+        query="self_attn.q_proj",
+        key="self_attn.k_proj",
+        value="self_attn.v_proj",
+        output="self_attn.o_proj",
     ),
 )
 _GEMMA = Family(
@@ -159,7 +209,7 @@ FAMILIES: Mapping[str, Family] = {
     "llama": _LLAMA,
     "mistral": _LLAMA,
     "qwen2": _LLAMA,
-    "qwen3": _LLAMA,
+    "qwen3": dataclasses.replace(_LLAMA, attention=None),
     "gemma2": _GEMMA,
     "gemma3_text": _GEMMA,
 }

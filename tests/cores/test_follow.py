@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from invariscope.cores import CoreSeries, collect_moments, core_coordinates, identify_operator, projector_overlap, rank_curve
-from invariscope.cores.follow import find_checkpoints, follow_core
+from invariscope.cores.follow import follow_core
 from invariscope.errors import CheckpointError, ConfigError, ForeignFileError, RankError, UnknownNameError
 from invariscope.models import TransformerConfig
 from invariscope.tasks import MarkovChain, SampledBatches, derive_seed
-from invariscope.training import Run, TrainConfig, initial_model, load_model, train
+from invariscope.training import Run, TrainConfig, find_checkpoints, initial_model, load_model, train
 
 SITE = "blocks.0.resid_mid"
 
@@ -89,12 +89,6 @@ def test_a_run_its_folder_and_a_folder_of_its_checkpoints_are_one(
     options = {"site": SITE, "num_sequences": 256, "operator_sequences": 1024, "num_bootstrap": 20, "progress": False}
     assert follow_core(str(tmp_path / "elsewhere"), chain, **options) == series
     assert [path.name for _, path in find_checkpoints(run.folder)] == [path.name for _, path in find_checkpoints(run)]
-
-
-def test_steps_are_ordered_as_numbers(tmp_path: Path) -> None:
-    for name in ("step-100", "step-20", "step-3"):
-        (tmp_path / f"{name}.safetensors").touch()
-    assert [step for step, _ in find_checkpoints(tmp_path)] == [3, 20, 100]
 
 
 def test_a_given_rank_and_another_projection_are_kept(run: Run, chain: MarkovChain) -> None:

@@ -75,6 +75,28 @@ def test_long_lines_are_thinned_and_the_caption_says_so():
     assert f"Thinned from up to {num}" in figure.caption
 
 
+def test_a_slider_says_moments_in_words_and_moves_a_line_through_every_panel():
+    figure = draw(
+        curve(steps=(0, 50), values=(-1.0, 3.0)),
+        curve(panel="seen", steps=(0, 50), values=(0.1, 0.9)),
+        unit_axis=False,
+        moments=((0, "Step 0: nothing."), (50, "Step 50: all.")),
+    )
+    assert [frame.label for frame in figure.frames] == ["Step 0: nothing.", "Step 50: all."]
+    moving = [trace for trace in figure.plot["data"] if trace["meta"]["role"] == "reference"]
+    assert [(trace["x"], trace["yaxis"]) for trace in moving] == [([50, 50], "y"), ([50, 50], "y2")]
+    assert moving[0]["y"] == figure.plot["layout"]["yaxis"]["range"] == pytest.approx([-1.2, 3.2])
+    assert moving[1]["y"] == pytest.approx([-0.045, 0.945])
+    assert {tuple(fields["x"]) for fields in figure.frames[0].traces.values()} == {(0, 0)}
+    assert len(figure.frames[0].traces) == 2
+    assert figure.rows[:2] == (
+        ("in words", "Step 0: nothing.", 0, None, None, None),
+        ("in words", "Step 50: all.", 50, None, None, None),
+    )
+    assert "The slider moves the upright line" in figure.caption
+    assert draw(curve()).frames == ()
+
+
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ShapeError, match="curve '0 variables' in 'held'"):
         draw(curve(values=(0.1,)))

@@ -11,6 +11,7 @@ from invariscope.batch import Batch
 from invariscope.errors import ConfigError, ShapeError, TooFewSamplesError
 from invariscope.manifold import induction_coordinates
 from invariscope.models import Transformer, TransformerConfig
+from invariscope.numerics.matching import match_table
 from manifold.induction_models import MATCH, MEMORY, OUTPUT, PLACES, PREVIOUS, RELATION, VOCABULARY, induction_model
 from tiny_language_models import tiny_model
 
@@ -141,6 +142,44 @@ def test_the_null_of_places_is_what_drawing_gives():
     assert float(found.alpha.null_std[0]) == pytest.approx(float(drawn.std()), rel=0.1)
 
 
+def test_places_that_look_back_can_be_chosen():
+    model = deep()
+    found = induction_coordinates(model, places=torch.tensor([1, 4]))
+    each = [induction_coordinates(model, places=torch.tensor([place])) for place in (1, 4)]
+    for name in ("value", "null_mean"):
+        one, other = (getattr(single.alpha, name) for single in each)
+        assert torch.allclose(getattr(found.alpha, name), (one + other) / 2)
+    variance = sum(single.alpha.null_std.square() for single in each) / 4
+    assert torch.allclose(found.alpha.null_std.square(), variance)
+    with pytest.raises(ShapeError, match=r"places of shape \[1\] and type torch.int64; expected one or more from 1 to 7"):
+        induction_coordinates(model, places=torch.tensor([8]))
+
+
+def test_without_a_mask_later_places_are_in_the_null():
+    masked, free = deep(), deep(causal=False)
+    one = induction_coordinates(free, places=torch.tensor([1])).alpha
+    other = induction_coordinates(masked, places=torch.tensor([1])).alpha
+    assert torch.equal(one.value, other.value)
+    assert not torch.allclose(one.null_mean, other.null_mean)
+
+
+def test_heads_that_share_keys_and_values_are_as_if_they_did_not():
+    model = tiny_model("llama-grouped")
+    from invariscope.models import linear_parts
+
+    found = induction_coordinates(model)
+    with torch.no_grad():
+        parts = linear_parts(model)
+    assert [one.shared for one in parts.layers] == [2, 2, 2]
+    x, below, above = parts.tokens, parts.layers[0], parts.layers[2]
+    for i, j in itertools.product(range(4), range(4)):
+        keys = x @ below.value[i] @ below.output[i] @ above.key[j]
+        table = above.scale * (x @ above.query[j]) @ keys.T
+        assert float(found.beta.value[i, 8 + j]) == pytest.approx(float(table.diagonal().mean()), rel=1e-6)
+        expected = match_table(table).null_std
+        assert float(found.beta.null_std[i, 8 + j]) == pytest.approx(float(expected), rel=1e-6)
+
+
 def test_a_rotary_model_has_the_mean_score_at_an_offset():
     from invariscope.models import linear_parts
 
@@ -165,13 +204,17 @@ def test_a_mean_of_what_is_read_stands_in_for_embeddings():
     tokens = torch.randint(VOCABULARY, (400, PLACES), generator=seeded(0))
     weights, read = (induction_coordinates(model, batches=batches) for batches in (None, [Batch(inputs={"tokens": tokens})]))
     # The mean token scores nothing with places here, so that places are all that α sees.
-    assert float(read.alpha.value[0]) == pytest.approx(float(weights.alpha.value[0]))
+    assert float(read.alpha_read.value[0]) == pytest.approx(float(weights.alpha.value[0]))
+    assert weights.alpha_read is None
+    assert torch.equal(read.alpha.value, weights.alpha.value)
+    assert read.previous is read.alpha_read
+    assert weights.previous is weights.alpha
     assert torch.equal(read.beta.value.nan_to_num(), weights.beta.value.nan_to_num())
     rotary = tiny_model("llama-grouped")
     rows = torch.randint(1, 50, (4, 12), generator=seeded(1))
     found = induction_coordinates(rotary, batches=[Batch(inputs={"input_ids": rows})])
     plain = induction_coordinates(rotary)
-    assert not torch.allclose(found.alpha.value, plain.alpha.value)
+    assert not torch.allclose(found.alpha_read.value, plain.alpha.value)
     assert torch.equal(found.gamma.value, plain.gamma.value)
 
 

@@ -112,3 +112,9 @@ def test_what_is_no_shape_or_choice_is_refused():
         build()(tokens=torch.zeros(2, 4, dtype=torch.long), positions=torch.zeros(2, 3, dtype=torch.long))
     with pytest.raises(ShapeError, match="from 0 to 7"):
         build()(tokens=torch.full((1, 2), 8), positions=torch.zeros(1, 2, dtype=torch.long))
+
+
+def test_labels_that_are_not_said_are_the_places():
+    model = Disentangled(DisentangledConfig(vocab_size=5, num_labels=6), generator=torch.Generator().manual_seed(0))
+    tokens = torch.tensor([[0, 3, 1, 4], [2, 2, 0, 1]])
+    assert torch.equal(model(tokens), model(tokens, torch.arange(4).expand(2, 4)))

@@ -214,8 +214,8 @@ def _as_assign_add(task: Any, source: str) -> AssignAdd:
 
 def _files(options: CircuitsOptions) -> list[tuple[int | None, Path]]:
     """Step and file of every checkpoint that is measured."""
-    from invariscope.cores.follow import find_checkpoints
     from invariscope.models import lens_series
+    from invariscope.training import find_checkpoints
 
     path = options.checkpoint
     if path.is_file():

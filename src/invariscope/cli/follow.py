@@ -56,8 +56,8 @@ def command(args: Sequence[str]) -> int:
     if not options.folder.is_dir():
         raise ConfigError(f"{options.folder}, which is no folder", expected="a folder with checkpoints", do="correct the path")
     # Only now: the help and the refusal above need no torch.
-    from invariscope.cores.follow import find_checkpoints, follow_core
-    from invariscope.training import load_model
+    from invariscope.cores.follow import follow_core
+    from invariscope.training import find_checkpoints, load_model
 
     shape = load_model(find_checkpoints(options.folder)[-1][1]).config
     series = follow_core(

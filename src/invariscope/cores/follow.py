@@ -21,7 +21,6 @@ token is given as well, turned onto the last checkpoint's core: a core's directi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
@@ -37,60 +36,22 @@ from invariscope.cores.extract import CURVE_RANKS, collect_moments, extract_core
 from invariscope.cores.identify import core_coordinates, identify_operator, leading_spectrum
 from invariscope.cores.moments import PROJECTIONS, Moments
 from invariscope.cores.ranks import Rank, by_energy, by_sufficiency
-from invariscope.errors import CheckpointError, ConfigError, ForeignFileError, unknown_name
+from invariscope.errors import CheckpointError, unknown_name
 from invariscope.estimate import Estimate
 from invariscope.models import Transformer
 from invariscope.numerics.procrustes import fit_procrustes
 from invariscope.parallel import track
 from invariscope.positions import Positions, describe_positions
 from invariscope.tasks import SampledBatches, Task, derive_seed
-from invariscope.training import Run, list_checkpoints, load_model
+from invariscope.training import Run
+from invariscope.training.series import find_checkpoints, load_for
 
-__all__ = ["find_checkpoints", "follow_core"]
+__all__ = ["follow_core"]
 
 TOLERANCE = 0.02
 BATCH = 256
 # Energy shares that the paper and its public code use.
 SHARES = (0.99, 0.999)
-
-
-def find_checkpoints(source: Run | Path | str) -> list[tuple[int, Path]]:
-    """Step and file of every checkpoint of a run, a run's folder or a folder of checkpoints, by step.
-
-    Raises:
-        ConfigError: for a run that was trained in memory. CheckpointError: where there is no checkpoint.
-        ForeignFileError: for a safetensors file whose name says no step.
-    """
-    if isinstance(source, Run):
-        if source.folder is None:
-            raise ConfigError(
-                f"the run of seed {source.seed}, which was trained in memory",
-                expected="a run whose checkpoints are on disk",
-                do="train with folder=... and checkpoint_every=...",
-            )
-        source = source.folder
-    folder = Path(source)
-    if (folder / "checkpoints").is_dir():
-        files = list_checkpoints(folder)
-    else:
-        # A run's own folder holds state.safetensors beside its checkpoints: that is no series.
-        files = [] if (folder / "manifest.json").exists() else list(folder.glob("*.safetensors"))
-    if not files:
-        raise CheckpointError(
-            f"{folder}, which {'holds no checkpoints' if folder.is_dir() else 'is no folder'}",
-            expected="the folder of one seed, or a folder of step-00000100.safetensors, step-00000200.safetensors, ...",
-            do="give such a folder, or train with checkpoint_every=...",
-        )
-    return sorted((_step_of(path), path) for path in files)
-
-
-def _step_of(path: Path) -> int:
-    found = re.fullmatch(r"step-(\d+)", path.stem)
-    if found is None:
-        raise ForeignFileError(
-            f"{path}, whose name says no step", expected="step-00001200.safetensors", do="move it out of the folder, or rename it"
-        )
-    return int(found[1])
 
 
 def follow_core(
@@ -158,7 +119,7 @@ def follow_core(
     extraction, heldout = draw(num_sequences, "extraction", train_pool), draw(num_sequences, "heldout", heldout_pool)
     transitions = draw(operator_sequences, "transitions", heldout_pool)
     # The last one decides the rank, and is what the others are compared with.
-    last_model = _load(found[-1][1], task)
+    last_model = load_for(found[-1][1], task)
     rule = by_sufficiency(tolerance) if rank is None else rank
     last = extract_core(last_model, extraction, site=site, positions=positions, rank=rule, projection=projection)
     if coordinates == "auto":
@@ -168,7 +129,7 @@ def follow_core(
     chance = float("nan")
     with track("following", len(found), unit="checkpoints", show=progress) as advance:
         for step, source in found:
-            model = last_model if step == found[-1][0] else _load(source, task)
+            model = last_model if step == found[-1][0] else load_for(source, task)
             moments = collect_moments(model, extraction, sites=[site], positions=positions)[site]
             curve = rank_curve(
                 moments, model, heldout, projection=projection, positions=positions, max_rank=max(max_rank, last.rank)
@@ -224,21 +185,6 @@ def _chosen(found: list[tuple[int, Path | Transformer]], steps: Collection[int])
             do="name steps that were saved",
         )
     return [(step, source) for step, source in found[:-1] if step in steps] + found[-1:]
-
-
-def _load(source: Path | Transformer, task: Task) -> Transformer:
-    model = load_model(source) if isinstance(source, Path) else source
-    path = source if isinstance(source, Path) else "the initial model"
-    shape = model.config
-    outputs = shape.num_outputs or shape.vocab_size
-    if shape.vocab_size < task.vocab_size or outputs != task.num_outputs or shape.context_length < task.sequence_length:
-        raise ConfigError(
-            f"{path}, a model of {shape.vocab_size} tokens, {outputs} outputs and context {shape.context_length}, for the task "
-            f"{task.name!r}",
-            expected=f"{task.vocab_size} tokens, {task.num_outputs} outputs and a context of at least {task.sequence_length}",
-            do="give the task that the model was trained on",
-        )
-    return model
 
 
 def _energy(moments: Moments, share: float) -> int:

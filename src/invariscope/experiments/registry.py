@@ -111,6 +111,16 @@ EXPERIMENTS: Mapping[str, ExperimentEntry] = {
             },
             module="invariscope.experiments.imir_competition",
         ),
+        ExperimentEntry(
+            name="imir-transformers",
+            summary="Induction coordinates of ordinary transformers say how recall is learnt, and which heads of SmolLM2 induce",
+            source="arXiv:2607.11875, arXiv:2209.11895",
+            presets={
+                "quick": "four trainings on recall and one language model: a minute on two cores",
+                "standard": "fifteen longer ones, more sequences: some minutes",
+            },
+            module="invariscope.experiments.imir_transformers",
+        ),
     )
 }
 

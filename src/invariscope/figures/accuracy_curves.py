@@ -19,7 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from invariscope.figures.figure import Figure
+from invariscope.figures.figure import Cell, Figure
+from invariscope.figures.frames import Frame
 from invariscope.figures.marks import MAX_POINTS, Role, check_lengths, check_some, dash, meta, slots, symbol, thin
 from invariscope.figures.panels import DASH_SIGNS, Panels, level_line, panel_key
 
@@ -97,6 +98,7 @@ class AccuracyCurves:
         band: what the bands are, for the caption.
         subject: the caption's first sentence. note: a sentence for its end.
         columns: panels side by side on a wide page.
+        moments: step and a sentence each, for a slider that goes through the training and says them; two or more, or none.
     """
 
     curves: tuple[AccuracyCurve, ...]
@@ -114,6 +116,7 @@ class AccuracyCurves:
     subject: str = ""
     note: str = ""
     columns: int = 2
+    moments: tuple[tuple[int, str], ...] = ()
 
 
 def draw_accuracy_curves(numbers: AccuracyCurves, *, name: str = "accuracy_curves") -> Figure:
@@ -124,8 +127,8 @@ def draw_accuracy_curves(numbers: AccuracyCurves, *, name: str = "accuracy_curve
         name: the figure's file name.
 
     Returns:
-        The figure; its table has one row a drawn point. Lines above :data:`MAX_POINTS` points are thinned, and the caption says
-        so.
+        The figure; its table has one row a moment in words, then one a drawn point. Lines above :data:`MAX_POINTS` points are
+        thinned, and the caption says so.
 
     Raises:
         TooFewSamplesError: without any curve, or one without steps.
@@ -165,15 +168,29 @@ def draw_accuracy_curves(numbers: AccuracyCurves, *, name: str = "accuracy_curve
         line = _line(curve, points, slot_of[curve.name], numbers.quantity, shown=curve.name not in seen)
         traces.append(line | panels.axes(titles.index(curve.panel)))
         seen.add(curve.name)
+    rows: list[tuple[Cell, ...]] = [("in words", text, step, None, None, None) for step, text in numbers.moments]
+    rows += [(curve.panel, curve.name, *point) for curve, points in drawn_curves for point in points]
+    # Bands lie under all lines, and the line that moves over them.
+    data = bands + traces
+    first_moving = len(data)
+    for index, title in enumerate(titles if numbers.moments else ()):
+        low, high = _y_range(numbers, title)
+        layout["yaxis" if index == 0 else f"yaxis{index + 1}"]["range"] = [low, high]
+        data.append(_moment_line(numbers.moments[-1][0], low, high) | panels.axes(index))
+    frames = tuple(
+        Frame(label=text, traces={first_moving + index: {"x": [step, step]} for index in range(len(titles))})
+        for step, text in numbers.moments
+    )
     return Figure(
         name=name,
         title=numbers.title,
         caption=_caption(numbers),
         alt=_alt(numbers, titles),
-        # Bands lie under all lines.
-        plot={"data": bands + traces, "layout": layout},
+        plot={"data": data, "layout": layout},
         columns=("panel", "line", numbers.x_title, numbers.quantity, "lowest", "highest"),
-        rows=tuple((curve.panel, curve.name, *point) for curve, points in drawn_curves for point in points),
+        rows=tuple(rows),
+        frames=frames,
+        slider="Training, in words" if frames else "",
     )
 
 
@@ -203,6 +220,37 @@ def _y_axis(numbers: AccuracyCurves, panel: str) -> dict[str, Any]:
         return {"zeroline": True}
     headroom = LABEL_ROOM * len(_phases(numbers, panel))
     return {"range": [-0.03, round(1.05 + headroom, 3)], "tickvals": [0, 0.25, 0.5, 0.75, 1]}
+
+
+def _y_range(numbers: AccuracyCurves, panel: str) -> tuple[float, float]:
+    """Of a panel whose axis must stand still: as it is, or around all that is drawn."""
+    given = _y_axis(numbers, panel).get("range")
+    if given is not None:
+        return given[0], given[1]
+    ends = [
+        value
+        for curve in numbers.curves
+        if curve.panel == panel
+        for value in (*curve.values, *curve.lows, *curve.highs)
+        if value is not None
+    ]
+    low, high = min([*ends, 0.0]), max([*ends, 0.0])
+    room = 0.05 * (high - low or 1.0)
+    return round(low - room, 6), round(high + room, 6)
+
+
+def _moment_line(step: int, low: float, high: float) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [step, step],
+        "y": [low, high],
+        "name": "the moment in words",
+        "showlegend": False,
+        "hoverinfo": "skip",
+        "line": {"dash": "dot", "width": 1.5},
+        "meta": {"slot": 0, "role": "reference"},
+    }
 
 
 def _phase_band(index: int, phase: tuple[str, float, float]) -> dict[str, Any]:
@@ -286,6 +334,8 @@ def _caption(numbers: AccuracyCurves) -> str:
     names = dict.fromkeys(name for phases in (numbers.phases, *numbers.own_phases.values()) for name, *_ in phases)
     if names:
         parts.append(f"Upright bands: {', '.join(names)}.")
+    if numbers.moments:
+        parts.append("The slider moves the upright line through the training and says in words what stands there.")
     longest = max(len(curve.steps) for curve in numbers.curves)
     if longest > MAX_POINTS:
         parts.append(f"Thinned from up to {longest} to {MAX_POINTS} points a line, evenly; the table holds those that are drawn.")

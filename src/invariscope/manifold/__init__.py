@@ -13,16 +13,20 @@ from invariscope.manifold.confinement import (
 from invariscope.manifold.coordinates import Coordinate, InductionManifold
 from invariscope.manifold.dynamics import ReducedLoss, Trajectory, descend
 from invariscope.manifold.emergence import crossing_time, emergence_times, flow, local_exponents
+from invariscope.manifold.growth import FollowedCoordinate, InductionMoment, InductionSeries, follow_induction
 from invariscope.manifold.induction import InductionCircuit, InductionCoordinates, induction_coordinates
 from invariscope.manifold.patterns import InductionPatterns, induction_patterns
 
 __all__ = [
     "Competition",
     "Coordinate",
+    "FollowedCoordinate",
     "InductionCircuit",
     "InductionCoordinates",
     "InductionManifold",
+    "InductionMoment",
     "InductionPatterns",
+    "InductionSeries",
     "ReducedLoss",
     "Selectors",
     "Trajectory",
@@ -35,6 +39,7 @@ __all__ = [
     "expected_gradient",
     "expected_loss",
     "flow",
+    "follow_induction",
     "induction_coordinates",
     "induction_patterns",
     "local_exponents",

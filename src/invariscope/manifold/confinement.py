@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from invariscope.batch import Batch
@@ -69,6 +69,11 @@ def random_point(manifold: InductionManifold, generator: torch.Generator, *, std
     return std * torch.randn(manifold.dim, generator=generator, dtype=torch.float64)
 
 
+def _labels(batch: Batch) -> Int[Tensor, "B T"]:
+    tokens = batch.inputs["tokens"]
+    return batch.inputs.get("positions", torch.arange(tokens.shape[1]).expand(tokens.shape))
+
+
 def check_invariance(model: Disentangled, batches: Iterable[Batch], symmetry: Symmetry) -> None:
     """Raise where a generator does not keep the law: the expected loss of a generic model differs on the renamed law.
 
@@ -95,7 +100,7 @@ def check_invariance(model: Disentangled, batches: Iterable[Batch], symmetry: Sy
             token, label = torch.tensor(tokens), torch.tensor(labels)
             renamed = [
                 Batch(
-                    inputs={"tokens": token[batch.inputs["tokens"]], "positions": label[batch.inputs["positions"]]},
+                    inputs={"tokens": token[batch.inputs["tokens"]], "positions": label[_labels(batch)]},
                     targets=None if batch.targets is None else token[batch.targets],
                     weights=batch.weights,
                 )

@@ -14,7 +14,7 @@ that it may see (α), tokens are shuffled (β, γ), and so are partners (δ). Th
 offset 1, and its null the same at other offsets.
 
 What these numbers leave out: MLPs, layers between two heads, and what a norm divides by. In a deep model a layer reads much
-else than embeddings; with ``batches`` α is of the mean of what each layer does read there, and the rest remains of weights alone.
+else than embeddings; with ``batches`` there is an α of the mean of what each layer does read as well.
 
 >>> from invariscope.models import Transformer, TransformerConfig
 >>> config = TransformerConfig(vocab_size=6, context_length=5, num_layers=2, width=8, num_heads=2, mlp_width=0)
@@ -25,6 +25,7 @@ else than embeddings; with ``batches`` α is of the mean of what each layer does
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -77,17 +78,24 @@ class InductionCoordinates:
 
     Args:
         heads: (layer, head) of each, from the lowest layer.
-        alpha: [N]; None where nothing tells places apart. beta: [N, N], lower head first; NaN where it is not the lower one.
+        alpha: [N]; None where no embedding tells places apart. alpha_read: [N], of the mean of what layers read; None without
+            batches. beta: [N, N], lower head first; NaN where it is not the lower one.
         gamma: [N]. delta: a number; None without a relation.
         num_tokens: over which means are taken.
     """
 
     heads: tuple[tuple[int, int], ...]
     alpha: Matched | None
+    alpha_read: Matched | None
     beta: Matched
     gamma: Matched
     delta: Matched | None
     num_tokens: int
+
+    @property
+    def previous(self) -> Matched | None:
+        """α of what layers read, where that is known, and else of embeddings."""
+        return self.alpha if self.alpha_read is None else self.alpha_read
 
     def matches(self) -> Float[Tensor, "N N"]:
         """α β of each pair, lower head first: how much the upper head attends to what came after its own token; 0 where α or β
@@ -96,11 +104,11 @@ class InductionCoordinates:
         Raises:
             ConfigError: where there is no α.
         """
-        if self.alpha is None:
+        if self.previous is None:
             raise ConfigError(
                 "a model without embeddings of positions", expected="something that tells places apart", do="give batches"
             )
-        return self.alpha.excess.relu()[:, None] * self.beta.excess.nan_to_num(0.0).relu()
+        return self.previous.excess.relu()[:, None] * self.beta.excess.nan_to_num(0.0).relu()
 
     def circuit(self, least_z: float = 2.0) -> InductionCircuit | None:
         """The pair of heads whose α β γ is the largest.
@@ -112,14 +120,15 @@ class InductionCoordinates:
         Returns:
             None where no pair has them.
         """
-        if self.alpha is None:
+        previous = self.previous
+        if previous is None:
             return None
-        good = (self.alpha.z > least_z)[:, None] & (self.beta.z.nan_to_num(0.0) > least_z) & (self.gamma.z > least_z)
+        good = (previous.z > least_z)[:, None] & (self.beta.z.nan_to_num(0.0) > least_z) & (self.gamma.z > least_z)
         strength = torch.where(good, self.matches() * self.gamma.excess, 0.0)
         if not strength.numel() or float(strength.max()) <= 0:
             return None
         i, j = divmod(int(strength.argmax()), len(self.heads))
-        parts = (self.alpha, i), (self.beta, (i, j)), (self.gamma, j)
+        parts = (previous, i), (self.beta, (i, j)), (self.gamma, j)
         alpha, beta, gamma = (float(scores.excess[at]) for scores, at in parts)
         return InductionCircuit(
             previous=self.heads[i],
@@ -144,7 +153,7 @@ class InductionCoordinates:
         for index, (layer, head) in enumerate(self.heads):
             below = strongest(self.beta.z[:, index])
             matched = "" if below is None else f"{cell(self.beta, (below, index))} with {'{}.{}'.format(*self.heads[below])}"
-            alpha = "" if self.alpha is None else cell(self.alpha, index)
+            alpha = "" if self.previous is None else cell(self.previous, index)
             rows.append((f"{layer}.{head}", alpha, matched, cell(self.gamma, index)))
         return rows
 
@@ -161,25 +170,28 @@ def induction_coordinates(
     *,
     tokens: Int[Tensor, "n"] | None = None,
     batches: Iterable[Batch] | None = None,
+    places: Int[Tensor, "p"] | None = None,
     num_offsets: int = NUM_OFFSETS,
 ) -> InductionCoordinates:
-    """α, β, γ and δ of a model, from its weights alone unless there are ``batches``.
+    """α, β, γ and δ of a model, from its weights alone but for what ``batches`` add.
 
     Args:
         model: a :class:`Transformer` without post-norms, or a language model of a family whose heads are linear maps.
         relation: (token, partner) pairs, such as ``task.relation``; without it there is no δ.
         tokens: over which means are taken; None: all.
-        batches: sequences of one length whose mean is what each layer reads, for α; None: embeddings.
+        batches: sequences of one length, for an α of the mean of what each layer reads besides that of embeddings.
+        places: i over which α is a mean, such as those that have a reason to look back; None: all but the first. Rotary models
+            have offsets instead.
         num_offsets: of a rotary model, from 0; offset 1 is compared with the others.
 
     Raises:
         ConfigError: for a model that is none of these, or whose outputs are not its tokens.
-        ShapeError: for tokens or pairs that the model does not have. TooFewSamplesError: for fewer than two of them.
+        ShapeError: for tokens, pairs or places that the model does not have. TooFewSamplesError: for fewer than two of them.
     """
     with torch.no_grad():
         parts = linear_parts(model, num_positions=num_offsets)
         reads = None if batches is None else mean_reads(model, parts, batches)
-        return coordinates_of(parts, relation, tokens=tokens, reads=reads)
+        return coordinates_of(parts, relation, tokens=tokens, reads=reads, places=places)
 
 
 def coordinates_of(
@@ -188,11 +200,12 @@ def coordinates_of(
     *,
     tokens: Int[Tensor, "n"] | None = None,
     reads: Sequence[Float[Tensor, "P D"]] | None = None,
+    places: Int[Tensor, "p"] | None = None,
 ) -> InductionCoordinates:
     """:func:`induction_coordinates` of a model in parts, with its errors; gradients pass.
 
     Args:
-        parts: of the model. relation, tokens: as there. reads: mean of what each layer reads, for α; None: embeddings.
+        parts: of the model. relation, tokens, places: as there. reads: mean of what each layer reads, for another α.
     """
     vocabulary, outputs = parts.tokens.shape[0], parts.unembedding.shape[1]
     if outputs < vocabulary:
@@ -214,7 +227,8 @@ def coordinates_of(
     law = _TokenLaw.of(x, u)
     return InductionCoordinates(
         heads=parts.heads,
-        alpha=_alpha(parts, law, reads),
+        alpha=_alpha(parts, law, [parts.positions] * len(parts.layers), places),
+        alpha_read=None if reads is None else _alpha(parts, law, reads, places),
         beta=_beta(parts, law),
         gamma=_joined([_gamma(heads, law) for heads in parts.layers]),
         delta=None if relation is None else _delta(parts, relation.to(parts.tokens.device)),
@@ -255,32 +269,53 @@ def _joined(scores: list[Matched]) -> Matched:
     )
 
 
-def _alpha(parts: LinearParts, law: _TokenLaw, reads: Sequence[Tensor] | None) -> Matched | None:
-    places = [parts.positions] * len(parts.layers) if reads is None else list(reads)
+def _alpha(
+    parts: LinearParts, law: _TokenLaw, standing: Sequence[Tensor | None], places: Int[Tensor, "p"] | None
+) -> Matched | None:
+    """Of what stands at each place, layer by layer; None: of the mean token, which only a rotary model tells apart by place."""
     if parts.rotary is not None:
-        means = [law.mean if at is None else at.mean(0) for at in places]
+        means = [law.mean if at is None else at.mean(0) for at in standing]
         return _joined([_alpha_of_offsets(parts.rotary, heads, mean) for heads, mean in zip(parts.layers, means, strict=True)])
     found = [
-        _alpha_of_positions(heads, at, causal=parts.causal)
-        for heads, at in zip(parts.layers, places, strict=True)
+        _alpha_of_positions(heads, at, places, causal=parts.causal)
+        for heads, at in zip(parts.layers, standing, strict=True)
         if at is not None
     ]
     return _joined(found) if found else None
 
 
-def _alpha_of_positions(heads: LayerHeads, positions: Float[Tensor, "P D"], *, causal: bool) -> Matched:
-    """Mean over places i >= 1 of the score of i - 1, and of a place that i may see, drawn for each i by itself."""
-    queries = positions @ heads.query + heads.query_bias[:, None]
+def _alpha_of_positions(
+    heads: LayerHeads, positions: Float[Tensor, "P D"], places: Int[Tensor, "p"] | None, *, causal: bool
+) -> Matched:
+    """Mean over places i of the score of i - 1, and of a place that i may see, drawn for each i by itself."""
+    last = len(positions) - 1
+    chosen = torch.arange(1, last + 1) if places is None else places
+    if (
+        chosen.ndim != 1
+        or chosen.is_floating_point()
+        or not len(chosen)
+        or not 1 <= int(chosen.min()) <= int(chosen.max()) <= last
+    ):
+        raise ShapeError(
+            f"places of shape {list(chosen.shape)} and type {chosen.dtype}",
+            expected=f"one or more from 1 to {last}, which have a place before them",
+            do="give places of this model's context",
+        )
+    queries = positions[chosen] @ heads.query + heads.query_bias[:, None]
     keys = positions @ heads.key + heads.key_bias[:, None]
-    scores = heads.scale * (queries @ keys.transpose(1, 2))[:, 1:]
-    num = scores.shape[1]
-    allowed = torch.ones(num, num + 1, dtype=torch.bool, device=scores.device)
-    allowed = allowed.tril(1) if causal else allowed
+    scores = heads.scale * queries @ keys.transpose(1, 2)
+    rows = torch.arange(len(chosen), device=scores.device)
+    at = chosen.to(scores.device)
+    allowed = torch.arange(last + 1, device=scores.device) <= (at[:, None] if causal else last)
+    allowed = allowed.expand(len(chosen), last + 1)
     counts = allowed.sum(1)
-    seen = torch.where(allowed, scores, 0.0)
-    means = seen.sum(2) / counts
+    means = torch.where(allowed, scores, 0.0).sum(2) / counts
     variances = torch.where(allowed, (scores - means[..., None]).square(), 0.0).sum(2) / counts
-    return Matched(value=scores.diagonal(0, 1, 2).mean(1), null_mean=means.mean(1), null_std=variances.sum(1).sqrt() / num)
+    return Matched(
+        value=scores[:, rows, at - 1].mean(1),
+        null_mean=means.mean(1),
+        null_std=variances.sum(1).sqrt() / len(chosen),
+    )
 
 
 def _alpha_of_offsets(rotary: Rotary, heads: LayerHeads, mean: Float[Tensor, "D"]) -> Matched:
@@ -301,23 +336,30 @@ def _beta(parts: LinearParts, law: _TokenLaw) -> Matched:
         # Heads of another width score and move the same with columns of nought beside theirs.
         return F.pad(matrix, (0, 0, 0, widest - matrix.shape[1]))
 
-    values = torch.cat([padded(heads.value.transpose(1, 2)) for heads in parts.layers])
+    # What heads share is multiplied once.
+    values = torch.cat([padded(heads.value[:: heads.shared].transpose(1, 2)) for heads in parts.layers])
+    owners = [torch.arange(heads.num_heads // heads.shared).repeat_interleave(heads.shared) for heads in parts.layers]
+    sizes = [0, *itertools.accumulate(heads.num_heads // heads.shared for heads in parts.layers)]
+    owner = torch.cat([one + size for one, size in zip(owners, sizes, strict=False)]).to(values.device)
     outputs = torch.cat([padded(heads.output) for heads in parts.layers])
-    moved = values @ law.covariance @ values.transpose(1, 2)
+    moved = (values @ law.covariance @ values.transpose(1, 2))[owner]
     written = torch.cat([((law.mean @ one.value + one.value_bias)[:, None] @ one.output)[:, 0] for one in parts.layers])
     num, start, D = len(parts.heads), 0, len(law.mean)
     value, null_mean, null_std = (law.mean.new_full((num, num), torch.nan) for _ in range(3))
-    for heads in parts.layers:
+    for heads, below_size in zip(parts.layers, sizes, strict=False):
         H, width, end = heads.num_heads, heads.query.shape[2], start + heads.num_heads
         matched = law.covariance @ heads.query
         queries = heads.query.transpose(1, 2) @ matched
         # [lower heads, their width, heads here, width here]: V C W_Q, and O W_K.
-        below = values[:start].reshape(-1, D) @ matched.transpose(0, 1).reshape(D, -1)
-        read = outputs[:start].reshape(-1, D) @ heads.key.transpose(0, 1).reshape(D, -1)
-        excess = (below * read).view(start, widest, H, width).sum((1, 3))
-        left = moved[:start] @ read.view(start, widest, H * width)
-        right = (read.view(-1, H, width).transpose(0, 1) @ queries).transpose(0, 1)
-        energy = (left.view_as(right) * right).view(start, widest, H, width).sum((1, 3))
+        below = values[:below_size].reshape(-1, D) @ matched.transpose(0, 1).reshape(D, -1)
+        below = below.view(below_size, widest, H, width)[owner[:start]]
+        read = outputs[:start].reshape(-1, D) @ heads.key[:: heads.shared].transpose(0, 1).reshape(D, -1)
+        left = (moved[:start] @ read.view(start, widest, -1)) if start else read
+        read, left = (
+            one.reshape(start, widest, H // heads.shared, width).repeat_interleave(heads.shared, 2) for one in (read, left)
+        )
+        right = (read.reshape(-1, H, width).transpose(0, 1) @ queries).transpose(0, 1).view_as(read)
+        excess, energy = (below * read).sum((1, 3)), (left * right).sum((1, 3))
         query_mean = law.mean @ heads.query + heads.query_bias
         key_mean = (written[:start] @ heads.key).transpose(0, 1) + heads.key_bias
         found = match_factors(

@@ -146,13 +146,18 @@ class Disentangled(nn.Module):
             D = config.input_width
             self.register_buffer(f"output_value_{layer}", drawn(H, D, D, std=D**-0.5))
 
-    def embed(self, tokens: Int[Tensor, "B T"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+    def embed(self, tokens: Int[Tensor, "B T"], positions: Int[Tensor, "B T"] | None = None) -> Float[Tensor, "B T D"]:
         """One-hot tokens beside one-hot labels, each without its mean where the model is ``centred``.
+
+        Args:
+            tokens: of each sequence. positions: their labels; None: token t has the label t.
 
         Raises:
             ShapeError: for tokens and labels of different shapes, or out of range.
         """
         config, dtype = self.config, self.key_query[0].dtype
+        if positions is None:
+            positions = torch.arange(tokens.shape[-1], device=tokens.device).expand(tokens.shape)
         for name, given, size in (("tokens", tokens, config.vocab_size), ("positions", positions, config.num_labels)):
             if (
                 given.shape != tokens.shape
@@ -169,8 +174,8 @@ class Disentangled(nn.Module):
             parts = [part - 1 / part.shape[-1] for part in parts]
         return torch.cat(parts, -1)
 
-    def forward(self, tokens: Int[Tensor, "B T"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B V"]:
-        """Logits at the last token; the last layer computes that query alone."""
+    def forward(self, tokens: Int[Tensor, "B T"], positions: Int[Tensor, "B T"] | None = None) -> Float[Tensor, "B V"]:
+        """Logits at the last token; the last layer computes that query alone. Arguments as :meth:`embed`."""
         x = self.embed(tokens, positions)
         for layer in range(self.config.num_layers):
             x = self._layer(x, layer, last_only=layer == self.config.num_layers - 1)

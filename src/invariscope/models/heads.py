@@ -69,6 +69,7 @@ class LayerHeads:
         query, key, value: [H, D, d]; their biases [H, d].
         output: [H, d, D].
         scale: what scores are multiplied by, as a rule 1 / sqrt(d).
+        shared: how many heads in a row have the same keys and values.
         norm: folded in, ``rms`` or ``layer``: what the matrices act on is then what stands there over its size.
     """
 
@@ -80,6 +81,7 @@ class LayerHeads:
     key_bias: Float[Tensor, "H d"]
     value_bias: Float[Tensor, "H d"]
     scale: float
+    shared: int = 1
     norm: FoldedNorm = "none"
 
     @property

@@ -88,5 +88,6 @@ def language_heads(located: Located, layer: int) -> LayerHeads:
         key_bias=key_bias,
         value_bias=value_bias,
         scale=float(attention.scaling),
+        shared=H // int(getattr(config, "num_key_value_heads", None) or H),
     )
     return fold_norm(found, *norm_of(block.get_submodule(places.norm)))

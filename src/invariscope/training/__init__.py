@@ -4,6 +4,7 @@ from invariscope.training.checkpoints import list_checkpoints, load_model
 from invariscope.training.config import TrainConfig, learning_rate_at, resolve_forward
 from invariscope.training.events import read_events
 from invariscope.training.seeds import Run, load_run, seed_folder, train
+from invariscope.training.series import find_checkpoints
 from invariscope.training.start import Start
 from invariscope.training.train import initial_model
 
@@ -11,6 +12,7 @@ __all__ = [
     "Run",
     "Start",
     "TrainConfig",
+    "find_checkpoints",
     "initial_model",
     "learning_rate_at",
     "list_checkpoints",

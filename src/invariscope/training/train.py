@@ -161,6 +161,13 @@ def _loss_rows(model: Transformer, batch: Batch, task: Task, forward: str) -> tu
             expected="the answer at every loss position",
             do="let task.sample fill Batch.targets",
         )
+    if set(batch.inputs) != {"tokens"}:
+        # Some forwards would look at the tokens alone, and train on another task in silence.
+        raise ConfigError(
+            f"batches of the task {task.name!r} with inputs {', '.join(batch.inputs)}",
+            expected="tokens alone, which is what a Transformer reads",
+            do="of a block task take placement='fixed', whose labels are the places of the tokens",
+        )
     everywhere = isinstance(task.loss_positions, str) and task.loss_positions == "all"
     if forward == "plain" and everywhere and batch.valid is None:
         return model(**batch.inputs).flatten(0, 1), batch.targets.flatten()

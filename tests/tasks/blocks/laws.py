@@ -29,12 +29,18 @@ SMALL = {
 }
 
 
+def rows_of(batch) -> torch.Tensor:
+    """Tokens, labels and target of each sequence."""
+    tokens = batch.inputs["tokens"]
+    labels = batch.inputs.get("positions", torch.arange(tokens.shape[1]).expand(tokens.shape))
+    return torch.cat([tokens, labels, batch.targets], 1)
+
+
 def law(task) -> dict[tuple[int, ...], float]:
     """Probability of every (tokens, labels, target)."""
     found: dict[tuple[int, ...], float] = defaultdict(float)
     for batch in task.enumerate("train", 4096):
-        rows = torch.cat([batch.inputs["tokens"], batch.inputs["positions"], batch.targets], 1)
-        for row, weight in zip(rows.tolist(), batch.weights.tolist(), strict=True):
+        for row, weight in zip(rows_of(batch).tolist(), batch.weights.tolist(), strict=True):
             found[tuple(row)] += weight
     return dict(found)
 

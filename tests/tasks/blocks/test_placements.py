@@ -58,3 +58,9 @@ def test_too_few_labels_are_refused(kind, size, message):
         place(kind, size)
     with pytest.raises(UnknownNameError, match="nearest: slots"):
         place("slot")
+
+
+def test_fixed_labels_are_not_said_and_others_are():
+    tokens, labels = torch.zeros(2, 5, dtype=torch.long), torch.ones(2, 5, dtype=torch.long)
+    assert set(place("fixed").inputs(tokens, labels)) == {"tokens"}
+    assert place("ring", 7).inputs(tokens, labels)["positions"] is labels

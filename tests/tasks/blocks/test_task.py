@@ -6,7 +6,7 @@ import torch
 from invariscope.errors import ConfigError, NotEnumerableError, UnknownNameError
 from invariscope.tasks import build_task, describe_task
 from invariscope.tasks.blocks import AssociativeRecall
-from tasks.blocks.laws import SMALL, law, moved, representative_rows
+from tasks.blocks.laws import SMALL, law, moved, representative_rows, rows_of
 
 
 @pytest.fixture(params=SMALL, name="task")
@@ -77,7 +77,7 @@ def test_without_a_mask_one_order_stands_for_all(task):
 def test_samples_are_as_frequent_as_listed(task):
     listed, num = law(task), 40_000
     batch = task.sample(num, generator=generator())
-    rows = torch.cat([batch.inputs["tokens"], batch.inputs["positions"], batch.targets], 1)
+    rows = rows_of(batch)
     unique, counts = rows.unique(dim=0, return_counts=True)
     seen = dict(zip(map(tuple, unique.tolist()), counts.tolist(), strict=True))
     assert seen.keys() <= listed.keys()
@@ -107,8 +107,10 @@ def test_batches_descriptions_and_pools(task):
     again = build_task(describe_task(task))
     first, second = (next(iter(one.batches(64, batch_size=32, seed=3))) for one in (task, again))
     assert torch.equal(first.inputs["tokens"], second.inputs["tokens"])
-    assert torch.equal(first.inputs["positions"], second.inputs["positions"])
-    assert int(first.inputs["positions"].max()) < task.num_labels
+    assert ("positions" in first.inputs) == (task.placement != "fixed")
+    assert torch.equal(rows_of(first), rows_of(second))
+    assert int(first.inputs["tokens"].shape[1]) == task.sequence_length
+    assert int(rows_of(first)[:, task.sequence_length : -1].max()) < task.num_labels
     assert int(first.inputs["tokens"].max()) < task.vocab_size
     with pytest.raises(UnknownNameError, match="nearest: train"):
         task.sample(2, generator=generator(), pool="trian")

@@ -61,7 +61,7 @@ def list_sequences(task: BlockTask, orders: Sequence[Scene], placement: Placemen
         tokens, positions, weights, labels = zip(*chunk, strict=True)
         stacked = torch.tensor(tokens)
         yield Batch(
-            inputs={"tokens": stacked[:, :-1].contiguous(), "positions": torch.stack(positions)},
+            inputs=placement.inputs(stacked[:, :-1].contiguous(), torch.stack(positions)),
             targets=stacked[:, -1:].clone(),
             labels=torch.tensor(labels),
             weights=torch.tensor(weights, dtype=torch.float64),

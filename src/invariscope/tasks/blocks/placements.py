@@ -5,7 +5,8 @@ A position is a label that is drawn, not an index, so that the law can be symmet
 * ``slots``: every block lies in a slot of its own, one of S; token j of slot s has the label s k + j. Slots can be exchanged.
 * ``offsets``: on a ring of P labels every block has an offset of its own: o + j. The ring can be turned.
 * ``ring``: on a ring of P labels the whole sequence has one offset: o + t. The ring can be turned.
-* ``fixed``: token t has the label t. Nothing can be exchanged.
+* ``fixed``: token t has the label t, which batches do not say. Nothing can be exchanged, and any transformer that embeds the
+  places of its tokens can be trained.
 
 >>> place = Placement(kind="slots", lengths=(2, 1), block_size=2, size=4)
 >>> [positions.tolist() for positions, weight in place.every()]
@@ -68,6 +69,10 @@ class Placement:
     def num_slots(self) -> int:
         """S, where blocks lie in slots."""
         return self.size // self.block_size
+
+    def inputs(self, tokens: Int[Tensor, "B T"], positions: Int[Tensor, "B T"]) -> dict[str, Tensor]:
+        """What a model is given: labels too, where they are not fixed."""
+        return {"tokens": tokens} if self.kind == "fixed" else {"tokens": tokens, "positions": positions}
 
     def draw(self, num: int, generator: torch.Generator) -> Int[Tensor, "num T"]:
         """Labels of ``num`` sequences."""

@@ -285,8 +285,8 @@ class BlockTask:
         """``num`` sequences.
 
         Returns:
-            Batch with tokens and positions [num, T], targets [num, 1], labels [num] (0 rare, 1 common, 2 common with a fresh
-            partner) and groups [num] (the scene).
+            Batch with tokens and, where the placement is not fixed, positions [num, T], targets [num, 1], labels [num] (0 rare, 1
+            common, 2 common with a fresh partner) and groups [num] (the scene).
 
         Raises:
             ConfigError: where ``num`` is below 1. UnknownNameError: where there is no such pool.
@@ -303,7 +303,7 @@ class BlockTask:
             tokens[rows] = write_scene(self.scenes[index], [one[rows] for one in units], shuffled[rows])
         labels = torch.tensor([one.label for one in self.scenes])
         return Batch(
-            inputs={"tokens": tokens[:, :-1].contiguous(), "positions": self._placement.draw(num, generator)},
+            inputs=self._placement.inputs(tokens[:, :-1].contiguous(), self._placement.draw(num, generator)),
             targets=tokens[:, -1:].clone(),
             labels=labels[scene],
             groups=scene,

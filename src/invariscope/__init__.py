@@ -70,7 +70,19 @@ if TYPE_CHECKING:
     )
     from invariscope.errors import InvariscopeError
     from invariscope.estimate import Estimate, Similarity
-    from invariscope.manifold import InductionManifold, ReducedLoss, descend, emergence_times
+    from invariscope.manifold import (
+        InductionCoordinates,
+        InductionManifold,
+        InductionPatterns,
+        InductionSeries,
+        ReducedLoss,
+        descend,
+        emergence_times,
+        follow_induction,
+        follow_offspan,
+        induction_coordinates,
+        induction_patterns,
+    )
     from invariscope.models import (
         Disentangled,
         DisentangledConfig,
@@ -119,7 +131,10 @@ __all__ = [
     "Effects",
     "Estimate",
     "Identification",
+    "InductionCoordinates",
     "InductionManifold",
+    "InductionPatterns",
+    "InductionSeries",
     "InvariscopeError",
     "LanguageModel",
     "LayerSweep",
@@ -168,8 +183,12 @@ __all__ = [
     "fit_operator",
     "folded_logits",
     "follow_core",
+    "follow_induction",
+    "follow_offspan",
     "from_lens",
     "identify_operator",
+    "induction_coordinates",
+    "induction_patterns",
     "lens_series",
     "linear_probe_core",
     "list_sites",
@@ -202,7 +221,19 @@ _HOMES = {
     "errors": ("InvariscopeError",),
     "estimate": ("Estimate", "Similarity"),
     "circuits": ("measure_circuits",),
-    "manifold": ("InductionManifold", "ReducedLoss", "descend", "emergence_times"),
+    "manifold": (
+        "InductionCoordinates",
+        "InductionManifold",
+        "InductionPatterns",
+        "InductionSeries",
+        "ReducedLoss",
+        "descend",
+        "emergence_times",
+        "follow_induction",
+        "follow_offspan",
+        "induction_coordinates",
+        "induction_patterns",
+    ),
     "models": (
         "Disentangled",
         "DisentangledConfig",

@@ -5,7 +5,15 @@ import torch
 
 from invariscope.batch import Batch
 from invariscope.errors import ConfigError
-from invariscope.manifold import check_invariance, expected_gradient, expected_loss, warn_of_adaptive_steps
+from invariscope.manifold import (
+    InductionManifold,
+    check_invariance,
+    expected_gradient,
+    expected_loss,
+    follow_offspan,
+    warn_of_adaptive_steps,
+)
+from invariscope.models import Disentangled, DisentangledConfig
 from invariscope.tasks import Symmetry
 from invariscope.tasks.blocks import AssociativeRecall, KHop
 from manifold.models import RECALL, generator, manifold_of, model_at
@@ -146,7 +154,53 @@ def test_a_generator_that_does_not_keep_the_law_is_named():
         check_invariance(model, list(ZIPF.enumerate("train", 4096)), SMALLEST.symmetry)
 
 
-def test_adaptive_steps_are_warned_of():
+@pytest.fixture
+def outside_model():
+    manifold = InductionManifold(
+        DisentangledConfig(vocab_size=SMALLEST.vocab_size, num_labels=SMALLEST.num_labels), SMALLEST.symmetry
+    )
+    return manifold, Disentangled(manifold.config, generator=torch.Generator().manual_seed(0), initial_std=0.3).double()
+
+
+def follow(outside_model, kind, **options):
+    manifold, model = outside_model
+    every = options.pop("every", 4)
+    batches = SMALLEST.batches(10 * 32, batch_size=32, seed=0)
+    optimiser = kind(list(model.parameters()), **options)
+    control = kind is torch.optim.Adam
+    return follow_offspan(
+        model, manifold, batches, optimiser, law=SMALLEST.enumerate("train", 4096), every=every, is_control=control
+    )
+
+
+def test_a_training_is_followed_outside_and_inside(outside_model):
+    manifold, model = outside_model
+    outside, whole = manifold.squared_norms(model)
+    found = follow(outside_model, torch.optim.SGD, lr=1.0)
+    assert found.steps == (0, 4, 8, 10)
+    assert (found.outside[0], found.inside[0]) == pytest.approx((outside, whole - outside))
+    assert (found.outside[-1], found.inside[-1]) == pytest.approx((manifold.squared_norms(model)[0], found.inside[-1]))
+    assert found.losses[-1] < found.losses[0]
+
+
+def test_weight_decay_alone_shrinks_what_is_outside_at_its_own_rate(outside_model):
+    # In the limit of no gradient: a learning rate so small and a decay so large that their product is .1.
+    found = follow(outside_model, torch.optim.SGD, lr=1e-9, weight_decay=1e8)
+    assert found.outside[-1] / found.outside[0] == pytest.approx(0.9 ** (2 * 10), rel=1e-6)
+
+
+def test_what_is_followed_every_so_often_is_checked(outside_model):
+    with pytest.raises(ConfigError, match="every = 0; expected 1 or more"):
+        follow(outside_model, torch.optim.SGD, lr=1.0, every=0)
+
+
+def test_adaptive_steps_are_warned_of(outside_model):
     warn_of_adaptive_steps("SGD")
     with pytest.warns(UserWarning, match="Adam divides each weight's step by its own gradient's size"):
         warn_of_adaptive_steps("Adam")
+    manifold, model = outside_model
+    follow(outside_model, torch.optim.Adam, lr=0.01)
+    with pytest.warns(UserWarning, match="AdamW divides each weight's step") as caught:
+        follow(outside_model, torch.optim.AdamW, lr=0.01)
+    assert caught[0].filename == __file__
+    assert manifold.squared_norms(model)[0] > 0

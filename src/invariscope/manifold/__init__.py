@@ -3,9 +3,11 @@
 from invariscope.manifold.basis import Selectors, orbital_selectors, paper_selectors
 from invariscope.manifold.competition import Competition, circuit_gradients, emergence_of_recall, relevance
 from invariscope.manifold.confinement import (
+    OffspanCurve,
     check_invariance,
     expected_gradient,
     expected_loss,
+    follow_offspan,
     random_point,
     set_weights,
     warn_of_adaptive_steps,
@@ -27,6 +29,7 @@ __all__ = [
     "InductionMoment",
     "InductionPatterns",
     "InductionSeries",
+    "OffspanCurve",
     "ReducedLoss",
     "Selectors",
     "Trajectory",
@@ -40,6 +43,7 @@ __all__ = [
     "expected_loss",
     "flow",
     "follow_induction",
+    "follow_offspan",
     "induction_coordinates",
     "induction_patterns",
     "local_exponents",

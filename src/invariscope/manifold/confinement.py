@@ -7,8 +7,10 @@ the root of the batch; and an optimiser that rescales each weight, such as Adam,
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +23,16 @@ from invariscope.manifold.coordinates import InductionManifold
 from invariscope.models.disentangled import Disentangled
 from invariscope.tasks import Symmetry
 
-__all__ = ["check_invariance", "expected_gradient", "expected_loss", "random_point", "set_weights", "warn_of_adaptive_steps"]
+__all__ = [
+    "OffspanCurve",
+    "check_invariance",
+    "expected_gradient",
+    "expected_loss",
+    "follow_offspan",
+    "random_point",
+    "set_weights",
+    "warn_of_adaptive_steps",
+]
 
 TOLERANCE = 1e-9
 
@@ -118,16 +129,69 @@ def check_invariance(model: Disentangled, batches: Iterable[Batch], symmetry: Sy
                 )
 
 
-def warn_of_adaptive_steps(optimiser: str) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffspanCurve:
+    """How much of a model's weights lies outside the manifold as it is trained.
+
+    Args:
+        steps: optimiser steps done. outside, inside: squared norms there. losses: of the whole law, in nats.
+    """
+
+    steps: tuple[int, ...]
+    outside: tuple[float, ...]
+    inside: tuple[float, ...]
+    losses: tuple[float, ...]
+
+
+def follow_offspan(
+    model: Disentangled,
+    manifold: InductionManifold,
+    batches: Iterable[Batch],
+    optimiser: torch.optim.Optimizer,
+    *,
+    law: Iterable[Batch],
+    every: int = 1,
+    is_control: bool = False,
+) -> OffspanCurve:
+    """Train ``model`` in place, one step a batch, and measure it on the way.
+
+    Args:
+        model: whose parameters the optimiser has. manifold: of its configuration.
+        batches: of training. law: the whole of it, with weights, for the loss.
+        every: steps between measurements; the end is always one.
+        is_control: whether leaving the manifold is what is asked for; otherwise an adaptive optimiser is warned of.
+
+    Raises:
+        ConfigError: where ``every`` is below 1. ShapeError: for a manifold of another configuration.
+    """
+    if every < 1:
+        raise ConfigError(f"every = {every}", expected="1 or more", do="raise every")
+    if not is_control:
+        warn_of_adaptive_steps(type(optimiser).__name__, stacklevel=3)
+    law, rows = list(law), []
+    for step, batch in enumerate(itertools.chain(batches, [None])):
+        if step % every == 0 or batch is None:
+            outside, whole = manifold.squared_norms(model)
+            rows.append((step, outside, whole - outside, expected_gradient(model, law)[1]))
+        if batch is not None:
+            gradient, _ = expected_gradient(model, [batch])
+            for name, parameter in model.named_parameters():
+                parameter.grad = gradient[name]
+            optimiser.step()
+    steps, outside, inside, losses = zip(*rows, strict=True)
+    return OffspanCurve(steps=steps, outside=outside, inside=inside, losses=losses)
+
+
+def warn_of_adaptive_steps(optimiser: str, *, stacklevel: int = 2) -> None:
     """Warn where a claim about confinement is asked of an optimiser that rescales each weight.
 
     Args:
-        optimiser: its name.
+        optimiser: its name. stacklevel: of the warning, as in :func:`warnings.warn`.
     """
-    if "adam" in optimiser.lower() or "rms" in optimiser.lower():
+    if any(name in optimiser.lower() for name in ("ada", "rms", "lion")):
         warnings.warn(
             f"{optimiser} divides each weight's step by its own gradient's size, so that rounding noise where the gradient is "
             "zero grows to full steps: it leaves the manifold within a few steps. Claims about confinement are about gradient "
             "descent",
-            stacklevel=2,
+            stacklevel=stacklevel,
         )

@@ -12,6 +12,8 @@ def test_figures_and_claims_belong_together():
     assert set(figures) == {"coordinates", "accuracy", "context", "beginnings"}
     last = found.trajectories[1].moments[-1]
     assert ("seed 1", "α, previous token", 40, last.circuits[0], None, None) in figures["coordinates"].rows
-    assert "Step 40:" in figures["coordinates"].caption
+    assert [frame.label.split(":")[0] for frame in figures["coordinates"].frames] == [
+        f"Step {moment.step}" for moment in found.trajectories[0].moments
+    ]
     assert ("induction circuit", "time until recall", 8.0, found.emergence[2]) in figures["context"].rows
     assert figures["beginnings"].plot["data"][0]["z"][0] == list(found.grid[-1])

@@ -18,6 +18,7 @@ from invariscope.manifold import (
     check_invariance,
     descend,
     expected_gradient,
+    follow_offspan,
     random_point,
     set_weights,
 )
@@ -216,17 +217,13 @@ def _trained(study: Config, optimiser: str) -> Attraction:
         decay = study.weight_decay if "decay" in optimiser else 0.0
         stepper = torch.optim.SGD(parameters, lr=study.learning_rate, weight_decay=decay)
     batches = task.batches(study.steps * study.batch_size, batch_size=study.batch_size, seed=study.seeds[0])
-    every = max(study.steps // 20, 1)
-    rows = []
-    for step, batch in enumerate([*batches, None]):
-        if step % every == 0 or batch is None:
-            outside, whole = manifold.squared_norms(model)
-            _, loss = expected_gradient(model, list(task.enumerate("train", 8192)))
-            rows.append((step, outside, whole - outside, loss))
-        if batch is not None:
-            gradient, _ = expected_gradient(model, [batch])
-            for name, parameter in model.named_parameters():
-                parameter.grad = gradient[name]
-            stepper.step()
-    steps, outside, inside, losses = zip(*rows, strict=True)
-    return Attraction(optimiser=optimiser, steps=steps, outside=outside, inside=inside, losses=losses)
+    found = follow_offspan(
+        model,
+        manifold,
+        batches,
+        stepper,
+        law=task.enumerate("train", 8192),
+        every=max(study.steps // 20, 1),
+        is_control=optimiser == "Adam",
+    )
+    return Attraction(optimiser=optimiser, steps=found.steps, outside=found.outside, inside=found.inside, losses=found.losses)

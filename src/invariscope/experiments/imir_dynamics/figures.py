@@ -38,8 +38,7 @@ def _coordinates(found: Findings) -> Figure:
         curves.append(
             AccuracyCurve(panel=f"seed {one.seed}", name="largest other (size)", steps=steps, values=largest, role="control")
         )
-    moments = found.trajectories[0].moments
-    chosen = dict.fromkeys(moments[round(share * (len(moments) - 1))] for share in (0.0, 0.1, 0.25, 0.5, 1.0))
+    told = found.trajectories[0]
     return draw_accuracy_curves(
         AccuracyCurves(
             curves=tuple(curves),
@@ -47,7 +46,8 @@ def _coordinates(found: Findings) -> Figure:
             quantity="coordinate",
             unit_axis=False,
             subject="Coordinates of the induction circuit under descent in all of them.",
-            note=f"Seed {found.trajectories[0].seed}, in words. " + " ".join(sentence(moment, found.chance) for moment in chosen),
+            note=f"The words are about seed {told.seed}.",
+            moments=tuple((moment.step, sentence(moment, found.chance)) for moment in told.moments),
         ),
         name="coordinates",
     )

@@ -43,6 +43,7 @@ def make_claims(
     """
     series = [one.series for one in trainings]
     learnt = [one for one in series if one.first("rare", LEARNT) is not None]
+    everywhere = [one.alpha_everywhere for one in trainings if one.series in learnt]
     found = [
         _of_trainings(
             config,
@@ -54,11 +55,13 @@ def make_claims(
                     name="before training",
                     value=max((_least_z(one.moments[0]) for one in learnt), default=None),
                     mark=Mark(kind="below", target=2.0),
-                )
+                ),
+                Control(name="α over all places", value=min(everywhere, default=None)),
             ],
             unit="standard deviations of the null",
             figure="coordinates",
-            note=_learnt(learnt, series) + " " + _values(learnt),
+            note=f"{_learnt(learnt, series)} {_values(learnt)} α is over the places of labels, as in the manifold: items have no "
+            "reason to look back.",
             preset=preset,
         ),
         _of_trainings(

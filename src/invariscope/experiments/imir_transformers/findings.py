@@ -15,11 +15,13 @@ class TrainingFindings:
 
     Args:
         seed, rare_share: of it. series: its checkpoints, from before the first step.
+        alpha_everywhere: α of the followed head at the end over all places, in standard deviations of its null.
     """
 
     seed: int
     rare_share: float
     series: InductionSeries
+    alpha_everywhere: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from invariscope.experiments.imir_transformers.config import Config
 from invariscope.experiments.imir_transformers.findings import TrainingFindings
 from invariscope.experiments.imir_transformers.language import language_job
 from invariscope.experiments.kept import keep_record
-from invariscope.manifold import follow_induction
+from invariscope.manifold import follow_induction, induction_coordinates
 from invariscope.storage.records import from_json_record
 from invariscope.training import initial_model, train
 
@@ -34,6 +34,9 @@ def training_job(*, config: dict[str, Any], folder: str, rare_share: float, seed
         series = follow_induction(
             run, task, initial=initial_model(shape, seed), num_sequences=study.num_sequences, seed=seed, progress=False
         )
-        return TrainingFindings(seed=seed, rare_share=rare_share, series=series)
+        everywhere = induction_coordinates(run.model)
+        assert everywhere.alpha is not None
+        alpha = float(everywhere.alpha.z[everywhere.heads.index(series.previous)])
+        return TrainingFindings(seed=seed, rare_share=rare_share, series=series, alpha_everywhere=alpha)
 
     return keep_record(runs / f"findings-{seed:04d}.json", TrainingFindings, measured)

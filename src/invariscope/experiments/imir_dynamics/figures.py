@@ -95,7 +95,7 @@ def _context(config: Config, found: Findings) -> Figure:
 
 
 def _grid(found: Findings) -> Figure:
-    labels = tuple(f"{value:.2g}" for value in found.axis)
+    labels = tuple(f"{value:.3g}" for value in found.axis)
     return draw_heat_maps(
         HeatMaps(
             maps=(

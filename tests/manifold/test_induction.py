@@ -252,6 +252,12 @@ def test_what_does_not_fit_is_said():
         induction_coordinates(few)
     with pytest.raises(ShapeError, match=r"relation of shape \[3\] and type torch.int64; expected token ids \[m, 2\] below 7"):
         induction_coordinates(induction_model(), torch.arange(3))
+    with pytest.raises(ShapeError, match=r"tokens of shape \[0\]"):
+        induction_coordinates(induction_model(), tokens=torch.zeros(0, dtype=torch.long))
+    with pytest.raises(ConfigError, match="places of a rotary model; expected none: it tells offsets apart"):
+        induction_coordinates(tiny_model("llama"), places=torch.tensor([1]))
+    with pytest.raises(ConfigError, match="num_offsets = 3; expected 4 or more"):
+        induction_coordinates(tiny_model("llama"), num_offsets=3)
     with pytest.raises(ShapeError, match=r"tokens of shape \[2\] and type torch.int64; expected token ids \[n\] below 7"):
         induction_coordinates(induction_model(), tokens=torch.tensor([0, 7]))
     with pytest.raises(TooFewSamplesError, match="1 pairs to be shuffled"):

@@ -45,6 +45,8 @@ __all__ = ["InductionCircuit", "InductionCoordinates", "induction_coordinates"]
 
 NUM_OFFSETS = 32
 """Offsets of a rotary model, from 0."""
+LEAST_OFFSETS = 4
+"""With fewer, what the score is at other offsets has no spread to speak of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,9 +187,12 @@ def induction_coordinates(
         num_offsets: of a rotary model, from 0; offset 1 is compared with the others.
 
     Raises:
-        ConfigError: for a model that is none of these, or whose outputs are not its tokens.
+        ConfigError: for a model that is none of these, or whose outputs are not its tokens; for places of a rotary model, and
+            fewer than four offsets.
         ShapeError: for tokens, pairs or places that the model does not have. TooFewSamplesError: for fewer than two of them.
     """
+    if num_offsets < LEAST_OFFSETS:
+        raise ConfigError(f"num_offsets = {num_offsets}", expected=f"{LEAST_OFFSETS} or more", do="raise num_offsets")
     with torch.no_grad():
         parts = linear_parts(model, num_positions=num_offsets)
         reads = None if batches is None else mean_reads(model, parts, batches)
@@ -213,15 +218,13 @@ def coordinates_of(
             f"a model of {vocabulary} tokens and {outputs} outputs", expected="tokens as outputs", do="train it on such a task"
         )
     chosen = torch.arange(vocabulary) if tokens is None else tokens
-    for name, ids, shape in (("tokens", chosen, "[n]"), ("relation", relation, "[m, 2]")):
-        if ids is not None and (
-            ids.ndim != shape.count(",") + 1 or ids.is_floating_point() or not 0 <= int(ids.min()) <= int(ids.max()) < vocabulary
-        ):
-            raise ShapeError(
-                f"{name} of shape {list(ids.shape)} and type {ids.dtype}",
-                expected=f"token ids {shape} below {vocabulary}",
-                do="give ids of the model's own vocabulary",
-            )
+    _check_ids("tokens", chosen, "[n]", vocabulary)
+    if relation is not None:
+        _check_ids("relation", relation, "[m, 2]", vocabulary)
+    if places is not None and parts.rotary is not None:
+        raise ConfigError(
+            "places of a rotary model", expected="none: it tells offsets apart and not places", do="leave places out"
+        )
     chosen = chosen.to(parts.tokens.device)
     x, u = parts.tokens[chosen], parts.unembedding[:, chosen].T
     law = _TokenLaw.of(x, u)
@@ -234,6 +237,16 @@ def coordinates_of(
         delta=None if relation is None else _delta(parts, relation.to(parts.tokens.device)),
         num_tokens=len(chosen),
     )
+
+
+def _check_ids(name: str, ids: Tensor, shape: str, vocabulary: int) -> None:
+    whole = ids.ndim == shape.count(",") + 1 and not ids.is_floating_point() and ids.numel() > 0
+    if not whole or not 0 <= int(ids.min()) <= int(ids.max()) < vocabulary:
+        raise ShapeError(
+            f"{name} of shape {list(ids.shape)} and type {ids.dtype}",
+            expected=f"token ids {shape} below {vocabulary}",
+            do="give ids of the model's own vocabulary",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

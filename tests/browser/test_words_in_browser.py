@@ -15,7 +15,8 @@ SENTENCES = (
     "Step 0: nothing learnt yet (rare questions 0.02); neither leads, in conflict 0.03 by the context, 0.00 by memory.",
     "Step 50: common ones learnt (rare questions 0.23, common questions 1.00); memory leads, in conflict 0.00 by the context, "
     "1.00 by memory; questions that only the context answers are 0.50 of the data and 1.00 of the loss, and the hardest pull, "
-    "+0.03 a unit of time, is on the first of them, mostly by those, and this sentence is as long as any that a study has said so far.",
+    "+0.03 a unit of time, is on the first of them, mostly by those, and this sentence is as long as any that a study has said "
+    "so far.",
 )
 # How far below its title a plot begins.
 TOP = """(name) => document.querySelector(`[data-figure=${name}]`).getBoundingClientRect().top

@@ -1,0 +1,1 @@
+"""Parts of the benchmark ``assign_add.py``, each read by itself."""

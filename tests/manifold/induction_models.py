@@ -1,6 +1,9 @@
-"""An induction circuit written by hand, whose coordinates are known exactly."""
+"""An induction circuit written by hand, whose coordinates are known exactly, and a model of many heads to sum over."""
 
 from __future__ import annotations
+
+import dataclasses
+from typing import Any
 
 import torch
 
@@ -49,3 +52,18 @@ def induction_model(**values: float) -> Transformer:
         model.unembedding.weight[t, found[t]] = values["output"]
         model.unembedding.weight[RELATION[:, 1], token[RELATION[:, 0]]] = values["memory"]
     return model
+
+
+DEEP = TransformerConfig(
+    vocab_size=12, context_length=8, num_layers=3, width=16, num_heads=(2, 3, 1), head_width=(4, 8, 5), mlp_width=0
+)
+
+
+def seeded(seed: int) -> torch.Generator:
+    """A generator of its own."""
+    return torch.Generator().manual_seed(seed)
+
+
+def deep(**fields: Any) -> Transformer:
+    """Untrained, of three layers with heads of several numbers and widths."""
+    return Transformer(dataclasses.replace(DEEP, embedding_std=1.0, **fields), generator=seeded(0))

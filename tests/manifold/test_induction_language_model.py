@@ -23,10 +23,10 @@ def test_its_induction_heads_are_those_of_the_largest_products():
     before = lm.model.config._attn_implementation
     lm.model.set_attn_implementation("eager")
     try:
-        patterns = induction_patterns(lm.model, tokens, num_sequences=2, period=48, generator=seeded(2))
+        patterns = induction_patterns(lm, tokens, num_sequences=2, period=48, generator=seeded(2))
     finally:
         lm.model.set_attn_implementation(before)
-    found = induction_coordinates(lm.model, tokens=tokens[::8], batches=[Batch(inputs=text_inputs(rows.tolist()))])
+    found = induction_coordinates(lm, tokens=tokens[::8], batches=[Batch(inputs=text_inputs(rows.tolist()))])
     assert found.heads == patterns.heads
     assert len(found.heads) == 270
 

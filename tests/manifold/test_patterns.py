@@ -7,12 +7,8 @@ from invariscope.errors import ConfigError
 from invariscope.manifold import induction_patterns
 from invariscope.manifold.patterns import repeated_tokens
 from invariscope.models import Transformer
-from manifold.induction_models import induction_model
+from manifold.induction_models import induction_model, seeded
 from tiny_language_models import tiny_model
-
-
-def seeded(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def test_sequences_are_repeated():

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from invariscope.batch import text_inputs
 from invariscope.errors import ConfigError
-from invariscope.models import Transformer
+from invariscope.models import LanguageModel, Transformer
 from invariscope.sites import list_sites, read_sites
 
 __all__ = ["InductionPatterns", "induction_patterns", "repeated_tokens"]
@@ -56,7 +56,7 @@ def repeated_tokens(
 
 
 def induction_patterns(
-    model: nn.Module,
+    model: nn.Module | LanguageModel,
     tokens: Int[Tensor, "n"],
     *,
     num_sequences: int = 8,
@@ -66,7 +66,7 @@ def induction_patterns(
     """Where each head attends on repeated random tokens.
 
     Args:
-        model: a :class:`Transformer`, or a language model that was loaded with ``attention="eager"``.
+        model: a :class:`Transformer`, or a language model, itself or as loaded, whose attention is ``eager``.
         tokens: ids that are drawn from. num_sequences: B. period: tokens that are repeated. generator: of the draws.
 
     Raises:
@@ -79,16 +79,17 @@ def induction_patterns(
             expected="a sequence of two tokens or more, and tokens to draw from",
             do="raise period",
         )
+    module = model.model if isinstance(model, LanguageModel) else model
     sequences = repeated_tokens(tokens, num_sequences=num_sequences, period=period, generator=generator)
-    blocks = {name.split(".")[1] for name in list_sites(model) if name.startswith("blocks.")}
+    blocks = {name.split(".")[1] for name in list_sites(module) if name.startswith("blocks.")}
     sites = [f"blocks.{layer}.attn_pattern" for layer in range(len(blocks))]
     queries = torch.arange(period, 2 * period)
-    device = next(model.parameters()).device
+    device = next(module.parameters()).device
     previous, induction, heads = [], [], ()
     for rows in sequences.split(ROWS_AT_ONCE):
-        inputs: dict[str, Any] = {"tokens": rows} if isinstance(model, Transformer) else text_inputs(rows.tolist())
-        with torch.no_grad(), read_sites(model, sites) as seen:
-            model(**{name: value.to(device) for name, value in inputs.items()})
+        inputs: dict[str, Any] = {"tokens": rows} if isinstance(module, Transformer) else text_inputs(rows.tolist())
+        with torch.no_grad(), read_sites(module, sites) as seen:
+            module(**{name: value.to(device) for name, value in inputs.items()})
             patterns = [seen[site].view(len(rows), 2 * period, -1, 2 * period).double().cpu() for site in sites]
         heads = tuple((layer, head) for layer, one in enumerate(patterns) for head in range(one.shape[2]))
         pattern = torch.cat(patterns, 2)

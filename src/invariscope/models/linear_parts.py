@@ -173,9 +173,11 @@ def mean_reads(model: nn.Module, parts: LinearParts, batches: Iterable[Batch]) -
         ConfigError: for padding, sequences of several lengths, or none.
     """
     sites = [f"blocks.{layer}.resid_pre" for layer in range(len(parts.layers))]
+    device = next(model.parameters()).device
     sums: list[Tensor] = []
     num = 0
-    for batch in check_batches(batches):
+    for given in check_batches(batches):
+        batch = given.to(device)
         if (batch.valid is not None and not bool(batch.valid.all())) or (sums and batch.length != len(sums[0])):
             raise ConfigError(
                 f"a batch of {batch.num_rows} sequences up to {batch.length} tokens long, padded or of another length",

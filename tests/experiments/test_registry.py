@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+import re
 import subprocess
 import sys
+import typing
 
 import pytest
 
@@ -30,3 +34,18 @@ def test_entries_keep_what_they_promise(name: str):
         assert isinstance(preset, experiment.Config)
         assert len(preset.with_first_seed(100).all_seeds()) == len(preset.all_seeds())
     assert callable(experiment.run)
+
+
+def configurations(kind: type) -> set[type]:
+    """The class and those of its fields, down to the last."""
+    inside = [part for hint in typing.get_type_hints(kind).values() for part in (hint, *typing.get_args(hint))]
+    return {kind}.union(*(configurations(part) for part in inside if dataclasses.is_dataclass(part)))
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_option_has_its_line_of_help(name: str):
+    """The command line shows the line that begins with the field's name; two names on one line would be none."""
+    for kind in configurations(load_experiment(name).Config):
+        text = "\n".join(inspect.getdoc(base) or "" for base in kind.__mro__)
+        missing = [field.name for field in dataclasses.fields(kind) if not re.search(rf"(?m)^\s+{field.name}: \S", text)]
+        assert not missing, f"{kind.__module__}.{kind.__name__}: {missing}"

@@ -57,7 +57,8 @@ class AssignAdd:
     Args:
         modulus: N; numbers are 0 ... N - 1.
         num_variables: variables that there are.
-        min_assignments, max_assignments: assignments a sequence, uniform between them (and at least one a variable of the sum).
+        min_assignments: fewest assignments of a sequence; there is at least one a variable of the sum.
+        max_assignments: most of them; their number is uniform between the two.
         num_pads: paddings of the fullest sequences; those with fewer assignments have more, so that all are equally long.
         layout: ``presentation`` (``c=1,``, infix) or ``paper`` (variable and number, prefix).
         num_operands: k, numbers added.

@@ -18,10 +18,14 @@ class Config:
 
     Args:
         seeds: not used.
-        rare_shares, fresh_shares: f_r and f_v of the grid of gradients.
-        value: of α, β, γ at which gradients are taken. memory: of δ, once it is trained.
-        emergence_shares: f_r for times until recall. surrogate: δ of the surrogate there.
-        copies: B, for gradients and times; 1 first. bursty_blocks: pairs of their contexts.
+        rare_shares: f_r of the grid of gradients.
+        fresh_shares: f_v of that grid.
+        value: of α, β, γ at which gradients are taken.
+        memory: of δ, once it is trained.
+        emergence_shares: f_r for times until recall.
+        surrogate: δ of the surrogate there.
+        copies: B, for gradients and times; 1 first.
+        bursty_blocks: pairs of their contexts.
         vocabulary: rare tokens of the bursty tasks.
         start: of α and β for times.
 

@@ -92,9 +92,12 @@ class Config:
     Args:
         seeds: random points of each manifold.
         point_std: deviation of their coordinates.
-        batches: sizes of sampled gradients, large enough for the noise to be small beside the gradient. draws: of each size.
+        batches: sizes of sampled gradients, large enough for the noise to be small beside the gradient.
+        draws: sampled gradients of each size.
         steps: of descent in the full model and in coordinates, and of the trainings that ask what attracts.
-        learning_rate: of gradient descent. adam_rate: of Adam. weight_decay: of descent with it.
+        learning_rate: of gradient descent.
+        adam_rate: learning rate of Adam.
+        weight_decay: of gradient descent with it.
         initial_std: of the full weights of those trainings, which begin outside.
         batch_size: of them.
 

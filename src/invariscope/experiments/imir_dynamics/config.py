@@ -17,8 +17,11 @@ class Config:
 
     Args:
         seeds: beginnings of descent in all coordinates.
-        num_blocks: pairs of recall there. vocabulary: tokens; only their number enters.
-        learning_rate, steps: of descent on the full weights, carried out in coordinates. kept: points of it.
+        num_blocks: pairs of recall there.
+        vocabulary: tokens; only their number enters.
+        learning_rate: of descent on the full weights, carried out in coordinates.
+        steps: of it.
+        kept: points of it that are kept.
         initial_std: of all coordinates at the beginning.
         lengths: n, pairs of a context, for the law of emergence.
         start: of both coordinates of the induction circuit there.

@@ -33,11 +33,13 @@ class Config:
         seeds: trainings of each share. (Seed 0 was looked at when the marks were written.)
         rare_shares: f_r of the trainings, the most first.
         task: recall; its own rare_share is replaced.
-        width, num_heads: of the model's two layers.
+        width: of the model.
+        num_heads: of each of its two layers.
         train: how it is trained, with a checkpoint every so often.
         num_sequences: of each kind of question, behind accuracies and pulls.
         language_model: as for ``load_language_model``; empty: none.
-        pattern_sequences, pattern_period: repeated random tokens behind its attention patterns.
+        pattern_sequences: of repeated random tokens, behind its attention patterns.
+        pattern_period: tokens that are repeated.
         read_sequences: random tokens behind the mean of what its layers read.
         num_bootstrap: draws behind intervals and nulls.
 

@@ -47,7 +47,8 @@ class Config:
     Args:
         models: each is swept.
         prompts: the set of prompts, ``agreement`` (balanced) or ``agreement-paper``.
-        num_extraction, num_heldout: prompts that cores come from, and that they are tested on.
+        num_extraction: prompts that cores come from.
+        num_heldout: prompts that they are tested on.
         projections: of the cores; the first is judged.
         num_random: random subspaces behind the control.
         num_arbitrary: how many of the arbitrary margins get cores of their own, at most two.

@@ -58,9 +58,11 @@ class BlockTask:
         fresh_share: f_v, probability that a question about a common unit finds a fresh partner in its context instead of its own.
         contexts: ``homogeneous``: all of a context is rare, or all common, as the question; ``mixed``: each block for itself.
             In mixed contexts "attend to rare tokens" is a shortcut, and no induction need form.
-        burstiness: B, copies in the context. burst: of the ``relevant`` unit alone, or of ``all`` units.
+        burstiness: B, copies in the context.
+        burst: copies of the ``relevant`` unit alone, or of ``all`` units.
         zipf: exponent; unit r of a family is drawn in proportion to (r + 1)^-zipf. Anything but 0 breaks the symmetry.
-        placement: of blocks on position labels. num_slots: for ``slots``; None: as many as blocks, the partial ones included.
+        placement: of blocks on position labels.
+        num_slots: for ``slots``; None: as many as blocks, the partial ones included.
         num_positions: for ``offsets`` and ``ring``; None: as many as tokens.
         symmetric: whether the common relation holds both ways, so that its sides can be exchanged.
 

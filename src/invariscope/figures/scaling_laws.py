@@ -21,6 +21,13 @@ from invariscope.figures.panels import Panels, panel_key
 __all__ = ["ScalingLaw", "ScalingLaws", "draw_scaling_laws"]
 
 
+LONG_AXIS = 2.2
+"""Decades above which an axis has a tick a decade."""
+FEWEST_TICKS = 2
+MUCH = 0.02
+"""Width of a slope's interval below which two digits would hide it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingLaw:
     """One line.
@@ -29,6 +36,7 @@ class ScalingLaw:
         panel: where. name: in the legend.
         sizes, values: positive, one value a size.
         slope: of the whole line on logarithmic axes, for the caption; None: none is said.
+        interval: of the slope, 95 %; None: none is said.
         role: ``core``, or ``control`` for what the others are compared with.
     """
 
@@ -37,6 +45,7 @@ class ScalingLaw:
     sizes: tuple[float, ...]
     values: tuple[float, ...]
     slope: float | None = None
+    interval: tuple[float, float] | None = None
     role: Role = "core"
 
 
@@ -110,7 +119,7 @@ def draw_scaling_laws(numbers: ScalingLaws, *, name: str = "scaling_laws") -> Fi
             | panels.axes(titles.index(law.panel))
         )
         seen.add(law.name)
-    slopes = [f"{law.panel}, {law.name}: slope {law.slope:.2f}" for law in numbers.laws if law.slope is not None]
+    slopes = [f"{law.panel}, {law.name}: slope {_slope(law)}" for law in numbers.laws if law.slope is not None]
     quantity = numbers.quantity[:1].upper() + numbers.quantity[1:]
     return Figure(
         name=name,
@@ -133,11 +142,31 @@ def draw_scaling_laws(numbers: ScalingLaws, *, name: str = "scaling_laws") -> Fi
     )
 
 
+def _slope(law: ScalingLaw) -> str:
+    if law.interval is None:
+        return f"{law.slope:.2f}"
+    # As many digits as the interval has something to say about.
+    low, high = law.interval
+    digits = 2 if high - low > MUCH else 4
+    return f"{law.slope:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
 def _axis(title: str, values: Sequence[float]) -> dict[str, Any]:
     low, high = math.log10(min(values)), math.log10(max(values))
     room = max(0.05 * (high - low), 0.05)
-    ticks = {"dtick": 1} if high - low > 2 else {}
-    return {"type": "log", "title": {"text": title}, "range": [round(low - room, 4), round(high + room, 4)], **ticks}
+    span = low - room, high + room
+    return {"type": "log", "title": {"text": title}, "range": [round(end, 4) for end in span], **_ticks(*span)}
+
+
+def _ticks(low: float, high: float) -> dict[str, Any]:
+    """Whole powers of ten on a long axis; on a short one 1, 2 and 5 times them, or a few numbers in between."""
+    if high - low > LONG_AXIS:
+        return {"dtick": 1}
+    powers = range(math.floor(low), math.ceil(high) + 1)
+    found = [digit * 10.0**power for power in powers for digit in (1, 2, 5) if low <= math.log10(digit) + power <= high]
+    if len(found) < FEWEST_TICKS:
+        found = [float(f"{10 ** (low + share * (high - low)):.2g}") for share in (0.1, 0.5, 0.9)]
+    return {"tickvals": found, "ticktext": [f"{value:g}" for value in found]}
 
 
 def _alt(numbers: ScalingLaws, titles: Sequence[str]) -> str:

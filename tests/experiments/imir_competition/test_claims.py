@@ -15,7 +15,7 @@ GOOD = dataclasses.replace(
         )
         for one in findings().mixes
     ),
-    times=dataclasses.replace(findings().times, surrogate=(10.0, 100.0), competing=(10.0, 100.0)),
+    times=dataclasses.replace(findings().times, surrogate=(10.0, 20.0, 100.0), competing=(10.0, 20.0, 100.0)),
     bursts=tuple(
         dataclasses.replace(one, alpha=(1.0, 1.9, 3.1), beta=(1.0, 1.9, 3.1), gamma=(1.0, 2.0, 4.0), times=(10.0, 7.0, 12.0))
         for one in findings().bursts
@@ -42,8 +42,8 @@ def broken(**changes):
     [
         ({"mixes": tuple(dataclasses.replace(one, beta=2 * one.relevance) for one in GOOD.mixes)}, {"theorem-2"}),
         ({"mixes": tuple(dataclasses.replace(one, surrogate=1.02 * one.relevance) for one in GOOD.mixes)}, {"surrogate"}),
-        ({"times": dataclasses.replace(GOOD.times, surrogate=(10.0, 50.0))}, {"time-by-rarity"}),
-        ({"times": dataclasses.replace(GOOD.times, competing=(10.0, 50.0))}, {"competing-time-by-rarity"}),
+        ({"times": dataclasses.replace(GOOD.times, surrogate=(10.0, 20.0, 50.0))}, {"time-by-rarity"}),
+        ({"times": dataclasses.replace(GOOD.times, competing=(10.0, 20.0, 50.0))}, {"competing-time-by-rarity"}),
         ({"long": (1.9, 3.5, 8.0)}, {"theorem-3-eight-of-sixteen"}),
         (
             {"bursts": tuple(dataclasses.replace(one, alpha=(1.0, 1.9, 4.0), gamma=(1.0, 2.0, 9.0)) for one in GOOD.bursts)},

@@ -15,7 +15,12 @@ def test_tasks_have_what_the_study_asks_for():
 
 @pytest.mark.parametrize(
     ("fields", "message"),
-    [({"rare_shares": (1.5,)}, "a share of 1.5"), ({"copies": (2, 3)}, "begin with 1"), ({"copies": (1, 13)}, "12 blocks")],
+    [
+        ({"rare_shares": (1.5,)}, "a share of 1.5"),
+        ({"copies": (2, 3)}, "begin with 1"),
+        ({"copies": (1, 13)}, "12 blocks"),
+        ({"emergence_shares": (1.0, 0.1)}, "three or more, through which a law goes"),
+    ],
 )
 def test_numbers_out_of_range_are_refused(fields, message):
     with pytest.raises(ConfigError, match=message):

@@ -49,6 +49,12 @@ class Config:
         for share in (*self.rare_shares, *self.fresh_shares, *self.emergence_shares):
             if not 0 <= share <= 1:
                 raise ConfigError(f"a share of {share}", expected="from 0 to 1", do="give shares")
+        if len(self.emergence_shares) < 3:
+            raise ConfigError(
+                f"emergence_shares {list(self.emergence_shares)}",
+                expected="three or more, through which a law goes",
+                do="add some",
+            )
         if len(self.copies) < 2 or self.copies[0] != 1 or max(self.copies) > self.bursty_blocks:
             raise ConfigError(
                 f"copies {list(self.copies)} of {self.bursty_blocks} blocks",

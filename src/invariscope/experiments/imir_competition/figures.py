@@ -13,6 +13,7 @@ from invariscope.figures import (
     draw_accuracy_curves,
     draw_scaling_laws,
 )
+from invariscope.numerics.power_law import fit_power_law
 
 __all__ = ["make_figures"]
 
@@ -60,8 +61,16 @@ def _times(found: Findings) -> Figure:
     for panel, index in (("memory in the attention (surrogate)", 1), ("memory in the output matrix, learnt meanwhile", 2)):
         values = tuple(pair[index] for pair in pairs)
         inverse = tuple(values[-1] * shares[-1] / share for share in shares)
+        law = fit_power_law(shares, values)
         laws += [
-            ScalingLaw(panel=panel, name="time until recall", sizes=shares, values=values),
+            ScalingLaw(
+                panel=panel,
+                name="time until recall",
+                sizes=shares,
+                values=values,
+                slope=law.slope,
+                interval=(law.low, law.high),
+            ),
             ScalingLaw(panel=panel, name="one over f_r", sizes=shares, values=inverse, role="control"),
         ]
     return draw_scaling_laws(
@@ -70,6 +79,7 @@ def _times(found: Findings) -> Figure:
             title="The rarer, the later",
             x_title="f_r, share of rare questions",
             quantity="time until rare questions are answered",
+            note="Nothing is drawn: the intervals say how far the times are from a power law.",
         ),
         name="times",
     )

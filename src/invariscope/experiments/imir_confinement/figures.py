@@ -73,7 +73,14 @@ def _noise(config: Config, found: Findings) -> Figure:
     return draw_scaling_laws(
         ScalingLaws(
             laws=(
-                ScalingLaw(panel="recall", name="sampled gradient", sizes=one.sizes, values=one.shares, slope=one.slope),
+                ScalingLaw(
+                    panel="recall",
+                    name="sampled gradient",
+                    sizes=one.sizes,
+                    values=one.shares,
+                    slope=one.slope,
+                    interval=(one.low, one.high),
+                ),
                 ScalingLaw(panel="recall", name="one over the root", sizes=one.sizes, values=expected, role="control"),
             ),
             title="Samples leave it by their noise",

@@ -38,7 +38,6 @@ if __name__ == "__main__":
 import argparse
 import dataclasses
 import json
-import platform
 import statistics
 import subprocess
 import sys
@@ -64,6 +63,7 @@ from assign_add_parts.setting import (
     task_of,
 )
 from assign_add_parts.tables import render
+from bench_tools import machine_facts
 
 SLOWER = 8
 """The slow ways take an eighth of the steps."""
@@ -233,18 +233,6 @@ def compare_ways(common: Row, steps: int, rounds: int, lens: str | None) -> list
         }
         for way, found in times.items()
     ]
-
-
-def machine_facts() -> Row:
-    from invariscope.storage import environment_facts
-
-    facts = environment_facts()
-    return {
-        "cpu": facts["cpu"],
-        "num_usable_cores": facts["num_usable_cores"],
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -34,12 +34,12 @@ import resource
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
+from bench_tools import markdown_table, seconds
 from torch import Tensor
 
 from invariscope.cores import Moments
@@ -157,12 +157,6 @@ def warm_up() -> None:
         _ = torch.linalg.svd(x @ x.T), torch.linalg.qr(x), torch.linalg.eigh(x)
 
 
-def seconds(function: Callable[..., object], *arguments: object) -> float:
-    start = time.process_time()
-    function(*arguments)
-    return time.process_time() - start
-
-
 def run_cell(route: str, num: int, dim: int, rank: int, seed: int, repeats: int) -> Row:
     """``inputs`` and ``stream inputs`` only make them; their peak is what the others' is compared with."""
     torch.set_num_threads(1)
@@ -266,11 +260,6 @@ def stream_row(num: int, common: Row) -> Row:
     cell = measure(route="stream", num=num, repeats=1, **common)
     cell["peak_mebibytes"] = cell.pop("peak") - base
     return {"num": num} | cell
-
-
-def markdown_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [header, ("---",) + ("---:",) * (len(header) - 1), *rows]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def render(result: Row) -> str:

@@ -24,12 +24,11 @@ if __name__ == "__main__":
 
 import argparse
 import statistics
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from bench_tools import seconds
 
 from invariscope.manifold import Competition, descend, expected_gradient, flow, random_point, set_weights
 from invariscope.models.disentangled import Disentangled
@@ -43,12 +42,6 @@ MARKS = {32: 3.0, 128: 15.0, 512: 100.0}
 POINTS = 25
 STEPS = 20
 """Of the reduced descent that is measured: one alone finds the caches full of the full model's weights."""
-
-
-def seconds(work: Callable[[], object]) -> float:
-    start = time.process_time()
-    work()
-    return time.process_time() - start
 
 
 def compare(vocabulary: int, rounds: int) -> dict[str, Any]:

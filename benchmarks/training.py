@@ -34,7 +34,6 @@ if __name__ == "__main__":
 import argparse
 import json
 import math
-import platform
 import subprocess
 import sys
 import time
@@ -44,6 +43,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from bench_tools import machine_facts, markdown_table, profile_of, seconds
 from torch import Tensor, nn
 
 Row = dict[str, Any]
@@ -338,30 +338,8 @@ def measure_rates(width: int, steps: int, seed: int, path: Path) -> Row:
         "shape_gigaflops": shape_rate / 1e9,
         "share_of_square": rate / square_rate,
         "share_of_shapes": rate / shape_rate,
-        "profile": profile_of(step, rounds),
+        "profile": profile_of(step, rounds, GROUPS, "everything else"),
     }
-
-
-def seconds(function: Callable[..., object], *arguments: object) -> float:
-    start = time.process_time()
-    function(*arguments)
-    return time.process_time() - start
-
-
-def profile_of(step: Callable[[int], None], rounds: int) -> Row:
-    """Share of each group of operations in the processor time of a step."""
-    import warnings
-
-    with warnings.catch_warnings():
-        # torch.profiler warns about its own future defaults.
-        warnings.simplefilter("ignore")
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as found:
-            for number in range(min(rounds, 30)):
-                step(number)
-    own = {event.key: event.self_cpu_time_total for event in found.key_averages()}
-    total = sum(own.values())
-    shares = {group: sum(own.get(name, 0.0) for name in names) / total for group, names in GROUPS.items()}
-    return shares | {"everything else": 1 - sum(shares.values())}
 
 
 CELLS: dict[str, Callable[[int, int, int, Path], Row]] = {
@@ -415,11 +393,6 @@ def compare_ways(width: int, steps: int, seed: int, folder: Path, lens: str | No
     for row in together:
         row["seeds_an_hour"] = 3600 * row["num_seeds"] / row["wall_seconds"]
     return rows, together
-
-
-def markdown_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [header, ("---",) + ("---:",) * (len(header) - 1), *rows]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def render(result: Row) -> str:
@@ -486,18 +459,6 @@ def render(result: Row) -> str:
     if not settings["transformerlens"]:
         text += "\nTransformerLens was not measured: no environment that has it was given (`--with-transformerlens PYTHON`).\n"
     return text + f"\nMeasured on {machine['cpu']}, {machine['num_usable_cores']} cores, torch {machine['torch']}.\n"
-
-
-def machine_facts() -> Row:
-    from invariscope.storage import environment_facts
-
-    facts = environment_facts()
-    return {
-        "cpu": facts["cpu"],
-        "num_usable_cores": facts["num_usable_cores"],
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -28,7 +28,10 @@ def script() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        # As Python does for a script; only while it is read, because names there are those of packages here.
+        patch.syspath_prepend(SCRIPT.parent)
+        spec.loader.exec_module(module)
     return module
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import statistics
-import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from bench_tools import profile_of, seconds
 
 from assign_add_parts.setting import BATCH, BETAS, LEARNING_RATE, WARM_STEPS, WEIGHT_DECAY, Row, initial_of, load_data
 
@@ -115,25 +114,5 @@ def measure_rates(width: int, steps: int, seed: int, folder: Path) -> Row:
         **rates,
         "floor_milliseconds": floor,
         "share": sum(floor.values()) / (1e3 * typical["step"]),
-        "profile": profile_of(step, rounds),
+        "profile": profile_of(step, rounds, GROUPS, "the rest: views, autograd, Python"),
     }
-
-
-def seconds(function: Callable[..., object], *arguments: object) -> float:
-    start = time.process_time()
-    function(*arguments)
-    return time.process_time() - start
-
-
-def profile_of(step: Callable[[int], None], rounds: int) -> Row:
-    """Share of each group of operations in the processor time of a step."""
-    with warnings.catch_warnings():
-        # torch.profiler warns about its own future defaults.
-        warnings.simplefilter("ignore")
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as found:
-            for number in range(min(rounds, 30)):
-                step(number)
-    own = {event.key: event.self_cpu_time_total for event in found.key_averages()}
-    total = sum(own.values())
-    shares = {group: sum(own.get(name, 0.0) for name in names) / total for group, names in GROUPS.items()}
-    return shares | {"the rest: views, autograd, Python": 1 - sum(shares.values())}

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
+from bench_tools import markdown_table
+
 from assign_add_parts.setting import BATCH, COMPARED_STEPS, Row
-
-
-def markdown_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [header, ("---",) + ("---:",) * (len(header) - 1), *rows]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def render(result: Row) -> str:

@@ -6,10 +6,8 @@ The pages are made from a synthetic run folder, so that these tests need no trai
 import shutil
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from browser.opened import (
-    ARGUMENTS,
     CLOSE_ALL,
     CONTRASTS,
     FILLS,
@@ -40,14 +38,6 @@ def report(tmp_path_factory):
 def small_report(tmp_path_factory):
     """With one figure: for what does not depend on their number, because drawing takes a second."""
     return build_report(write_run(tmp_path_factory.mktemp("small"), drawn=[similarity_bars()]))
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=executable(), args=ARGUMENTS)
-        yield running
-        running.close()
 
 
 @pytest.fixture(scope="module")

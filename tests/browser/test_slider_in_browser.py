@@ -1,9 +1,8 @@
 """Figures that move, in a real Chromium: by keyboard and by touch, in both schemes, on a phone and on paper."""
 
 import pytest
-from playwright.sync_api import sync_playwright
 
-from browser.opened import ARGUMENTS, CONTRASTS, OVERLAPS, RIGHTMOST, SCHEMES, WIDTHS, Opened, executable
+from browser.opened import CONTRASTS, OVERLAPS, RIGHTMOST, SCHEMES, WIDTHS, Opened
 from invariscope.report import build_report
 from report.synthetic_run import core_curves, core_planes, similarity_bars, write_run
 
@@ -25,14 +24,6 @@ HELD = "(name) => document.querySelector(`[data-figure=${name}]`).data[2].x"
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     return build_report(write_run(tmp_path_factory.mktemp("moving"), drawn=[core_planes(), core_curves(), similarity_bars()]))
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=executable(), args=ARGUMENTS)
-        yield running
-        running.close()
 
 
 def slider(opened, name=NAME):

@@ -1,9 +1,8 @@
 """A slider that says each moment in words, in a real Chromium: the words fit, and nothing jumps while it moves."""
 
 import pytest
-from playwright.sync_api import sync_playwright
 
-from browser.opened import ARGUMENTS, OVERLAPS, RIGHTMOST, SCHEMES, WIDTHS, Opened, executable
+from browser.opened import OVERLAPS, RIGHTMOST, SCHEMES, WIDTHS, Opened
 from invariscope.figures import AccuracyCurve, AccuracyCurves, draw_accuracy_curves
 from invariscope.report import build_report
 from report.synthetic_run import write_run
@@ -36,14 +35,6 @@ def report(tmp_path_factory):
         name=NAME,
     )
     return build_report(write_run(tmp_path_factory.mktemp("words"), drawn=[figure]))
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=executable(), args=ARGUMENTS)
-        yield running
-        running.close()
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -44,6 +44,11 @@ def test_copies_strengthen_the_circuit_and_then_hurt():
         for circuit in ("alpha", "beta"):
             assert found[copies][circuit] / found[1][circuit] == pytest.approx(wanted, rel=0.1)
         assert found[copies]["gamma"] / found[1]["gamma"] == pytest.approx(copies, rel=0.1)
+    pulls = [
+        circuit_gradients(Competition.of(recall(blocks=16, num_rare=300, num_common=0, burstiness=copies)), at)["alpha"]
+        for copies in (1, 2, 4, 8)
+    ]
+    assert [pull / pulls[0] for pull in pulls[1:]] == pytest.approx([1.89, 3.46, 5.53], rel=0.1)
     times = [
         emergence_of_recall(recall(blocks=8, num_common=0, burstiness=copies), {"alpha": 0.1, "beta": 0.1}, causal=True)
         for copies in (1, 2, 5)

@@ -36,7 +36,7 @@ class ScalingLaw:
         panel: where. name: in the legend.
         sizes, values: positive, one value a size.
         slope: of the whole line on logarithmic axes, for the caption; None: none is said.
-        interval: of the slope, 95 %; None: none is said.
+        interval: of the slope; the note says what it is. None: none is said.
         role: ``core``, or ``control`` for what the others are compared with.
     """
 

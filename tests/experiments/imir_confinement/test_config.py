@@ -16,7 +16,7 @@ def test_every_task_is_listed_and_symmetric():
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"), [({"draws": 1}, "draws = 1"), ({"batches": (64,)}, "two sizes"), ({"seeds": ()}, "a seed")]
+    ("fields", "message"), [({"draws": 1}, "draws = 1"), ({"batches": (64, 128)}, "three sizes"), ({"seeds": ()}, "a seed")]
 )
 def test_numbers_out_of_range_are_refused(fields, message):
     with pytest.raises(ConfigError, match=message):

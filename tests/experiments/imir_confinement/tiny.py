@@ -9,7 +9,7 @@ from invariscope.experiments.imir_confinement import measure as module
 from invariscope.experiments.imir_confinement.config import CONTROLS, MODELS, TASKS, Config
 from invariscope.experiments.imir_confinement.measure import Findings
 
-TINY = Config(seeds=(0, 1), batches=(4096, 65536), draws=2, steps=20)
+TINY = Config(seeds=(0, 1), batches=(4096, 16384, 65536), draws=2, steps=20)
 FEW = {name: TASKS[name] for name in ("recall", "recall, symmetric memory")}
 
 

@@ -121,9 +121,11 @@ class Config:
         for name, low in least.items():
             if getattr(self, name) < low:
                 raise ConfigError(f"{name} = {getattr(self, name)}", expected=f"{low} or more", do=f"raise {name}")
-        if not self.seeds or len(set(self.batches)) < 2 or min(self.batches) < 1:
+        if not self.seeds or len(set(self.batches)) < 3 or min(self.batches) < 1:
             raise ConfigError(
-                f"seeds {list(self.seeds)}, batches {list(self.batches)}", expected="a seed, and two sizes", do="name some"
+                f"seeds {list(self.seeds)}, batches {list(self.batches)}",
+                expected="a seed, and three sizes",
+                do="name some",
             )
 
     def all_seeds(self) -> tuple[int, ...]:

@@ -86,7 +86,7 @@ def _noise(config: Config, found: Findings) -> Figure:
             title="Samples leave it by their noise",
             x_title="sequences a batch",
             quantity="share outside",
-            note=f"Means of {config.draws} batches at each of {len(config.seeds)} points.",
+            note=f"Means of {config.draws} batches at each of {len(config.seeds)} points; brackets: the least and largest.",
             columns=1,
         ),
         name="noise",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from invariscope.manifold import (
     set_weights,
 )
 from invariscope.models.disentangled import Disentangled, DisentangledConfig
+from invariscope.numerics.power_law import fit_power_law
 from invariscope.storage.records import from_json_record
 from invariscope.tasks import derive_seed
 
@@ -47,7 +47,7 @@ class OffSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledShare:
-    """Mean share of a sampled gradient outside, by batch size, and the slope of its logarithm with an interval over seeds."""
+    """Mean share of a sampled gradient outside by batch size, and its power law's slope: mean, least and largest of seeds."""
 
     sizes: tuple[int, ...]
     shares: tuple[float, ...]
@@ -78,7 +78,7 @@ class Findings:
     Args:
         confined, broken: of tasks and models, and of the controls. sampled: of samples.
         loss_difference, coordinate_difference: largest, between descent in the full model and in coordinates.
-        vocabulary_descent: their final losses in nats. attraction: by optimiser.
+        descent_losses: of the full model, in nats. attraction: by optimiser.
     """
 
     confined: tuple[OffSpan, ...]
@@ -168,7 +168,7 @@ def _sampled(study: Config) -> SampledShare:
                 shares.append(manifold.offspan_share(gradient))
             means.append(sum(shares) / len(shares))
         every.append(means)
-    slopes = sorted(_slope(sizes, means) for means in every)
+    slopes = sorted(fit_power_law(sizes, means).slope for means in every)
     return SampledShare(
         sizes=sizes,
         shares=tuple(sum(means[index] for means in every) / len(every) for index in range(len(sizes))),
@@ -176,12 +176,6 @@ def _sampled(study: Config) -> SampledShare:
         low=slopes[0],
         high=slopes[-1],
     )
-
-
-def _slope(sizes: tuple[int, ...], values: list[float]) -> float:
-    x, y = [math.log(size) for size in sizes], [math.log(value) for value in values]
-    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
-    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
 
 
 def _two_descents(study: Config) -> tuple[float, float, tuple[float, ...]]:

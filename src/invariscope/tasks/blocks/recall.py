@@ -38,6 +38,10 @@ class PermutationInversion(BlockTask):
 
     In a context of rare tokens π is a uniformly random permutation of as many tokens as there are pairs; common pairs are a fixed
     relation.
+
+    >>> task = PermutationInversion(num_blocks=3, num_rare=3)
+    >>> task.text(task.representatives(causal=False).tokens[-1])
+    '(t0 t1) (t1 t2) (t2 t0) (t1 ?)'
     """
 
     relation_sides: ClassVar[tuple[tuple[int, int], ...]] = ((1, 0),)

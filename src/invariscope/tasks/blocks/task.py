@@ -11,6 +11,7 @@ and labels are drawn. So it is symmetric by construction, and expectations over 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,7 +48,7 @@ RARE, COMMON, FRESH = 0, 1, 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockTask:
+class BlockTask(ABC):
     """What all block-list tasks have. Use one of its subclasses.
 
     Args:
@@ -96,9 +97,9 @@ class BlockTask:
         self._placement  # noqa: B018  # refuses labels that do not suffice
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """Of the task, as in results."""
-        raise NotImplementedError
 
     @property
     def unit_width(self) -> int:

@@ -18,4 +18,5 @@ def test_figures_and_claims_belong_together():
     assert rows["Zipf tokens"] == pytest.approx(math.log10(max(found.broken[2].shares)))
     assert figures["noise"].rows[0][2:] == (4096, found.sampled.shares[0])
     assert figures["descent"].rows[-1][3] == found.descent_losses[20]
-    assert ("squared norm outside", "Adam", 20, found.attraction[2].outside[-1], None, None) in figures["attraction"].rows
+    low, high = sorted(one.outside[-1] for one in found.attraction if one.optimiser == "Adam")
+    assert ("squared norm outside", "Adam", 20, (low + high) / 2, low, high) in figures["attraction"].rows

@@ -4,7 +4,7 @@ from unittest import mock
 
 from experiments.imir_confinement.tiny import TINY, findings
 from invariscope.experiments.imir_confinement import measure as module
-from invariscope.experiments.imir_confinement.measure import Findings, measure_job
+from invariscope.experiments.imir_confinement.measure import OPTIMISERS, Findings, measure_job
 from invariscope.storage.records import to_json_record
 
 
@@ -28,9 +28,13 @@ def test_two_descents_are_one_and_trainings_begin_alike():
     assert found.loss_difference < 1e-11
     assert found.coordinate_difference < 1e-10
     assert len(found.descent_losses) == 21
-    first = {(one.outside[0], one.inside[0], one.losses[0]) for one in found.attraction}
-    assert len(first) == 1
-    assert [one.steps[-1] for one in found.attraction] == [20] * 3
+    assert [(one.optimiser, one.seed) for one in found.attraction] == [(name, seed) for name in OPTIMISERS for seed in (0, 1)]
+    for seed in (0, 1):
+        # All optimisers begin with the weights of the seed.
+        first = {(one.outside[0], one.inside[0], one.losses[0]) for one in found.attraction if one.seed == seed}
+        assert len(first) == 1
+    assert len({one.outside[0] for one in found.attraction}) == 2
+    assert [one.steps[-1] for one in found.attraction] == [20] * 6
 
 
 def test_a_job_keeps_what_it_found(tmp_path):

@@ -69,7 +69,7 @@ CONTROLS: Mapping[str, Case] = {
     "no random offset": Case(task=dataclasses.replace(_SMALL, placement="fixed"), claimed=_RING, model={}),
     "Zipf tokens": Case(task=dataclasses.replace(_SMALL, zipf=1.0), claimed=_SMALL, model={}),
     "relation C left out": Case(task=_MEMORY, claimed=_MEMORY, model={}, span={"leave_out": ("C",)}),
-    # The paper's basis. How much its inverses matter depends on the setting: with two layers or smaller weights a tenth of this.
+    # The paper's basis. How much its inverses matter depends on the setting: with two layers or smaller weights it is far less.
     "inverse shifts left out": Case(
         task=dataclasses.replace(_SMALL, placement="offsets", num_positions=4),
         claimed=dataclasses.replace(_SMALL, placement="offsets", num_positions=4),
@@ -100,6 +100,7 @@ class Config:
         weight_decay: of gradient descent with it.
         initial_std: of the full weights of those trainings, which begin outside.
         batch_size: of them.
+        trainings: of each optimiser there, for the first seeds.
 
     Raises:
         ConfigError: for a number out of range.
@@ -115,9 +116,10 @@ class Config:
     weight_decay: float = 0.01
     initial_std: float = 0.1
     batch_size: int = 256
+    trainings: int = 3
 
     def __post_init__(self) -> None:
-        least = {"draws": 2, "steps": 1, "batch_size": 1}
+        least = {"draws": 2, "steps": 1, "batch_size": 1, "trainings": 1}
         for name, low in least.items():
             if getattr(self, name) < low:
                 raise ConfigError(f"{name} = {getattr(self, name)}", expected=f"{low} or more", do=f"raise {name}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from invariscope.experiments.imir_confinement.config import MODELS, Config
-from invariscope.experiments.imir_confinement.measure import Findings
+from invariscope.experiments.imir_confinement.measure import OPTIMISERS, Findings
 from invariscope.figures import (
     AccuracyCurve,
     AccuracyCurves,
@@ -119,9 +119,13 @@ def _descent(found: Findings) -> Figure:
 
 def _attraction(found: Findings) -> Figure:
     curves = []
-    for one in found.attraction:
-        for panel, values in (("squared norm outside", one.outside), ("squared norm inside", one.inside)):
-            curves.append(AccuracyCurve(panel=panel, name=one.optimiser, steps=one.steps, values=values))
+    for name in OPTIMISERS:
+        trained = [one for one in found.attraction if one.optimiser == name]
+        for panel, runs in (
+            ("squared norm outside", [one.outside for one in trained]),
+            ("squared norm inside", [one.inside for one in trained]),
+        ):
+            curves.append(AccuracyCurve.over_seeds(panel=panel, name=name, steps=trained[0].steps, runs=runs))
     return draw_accuracy_curves(
         AccuracyCurves(
             curves=tuple(curves),

@@ -26,7 +26,9 @@ from invariscope.numerics.power_law import fit_power_law
 from invariscope.storage.records import from_json_record
 from invariscope.tasks import derive_seed
 
-__all__ = ["Attraction", "Findings", "OffSpan", "SampledShare", "measure_job"]
+__all__ = ["OPTIMISERS", "Attraction", "Findings", "OffSpan", "SampledShare", "measure_job"]
+
+OPTIMISERS = ("SGD", "SGD with weight decay", "Adam")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +63,12 @@ class Attraction:
     """A training of the full model that begins outside the manifold.
 
     Args:
-        optimiser: its name. steps: that are kept. outside, inside: squared norms of the weights there. losses: in nats.
+        optimiser: its name. seed: of weights and batches.
+        steps: that are kept. outside, inside: squared norms of the weights there. losses: in nats.
     """
 
     optimiser: str
+    seed: int
     steps: tuple[int, ...]
     outside: tuple[float, ...]
     inside: tuple[float, ...]
@@ -78,7 +82,7 @@ class Findings:
     Args:
         confined, broken: of tasks and models, and of the controls. sampled: of samples.
         loss_difference, coordinate_difference: largest, between descent in the full model and in coordinates.
-        descent_losses: of the full model, in nats. attraction: by optimiser.
+        descent_losses: of the full model, in nats. attraction: by optimiser and seed.
     """
 
     confined: tuple[OffSpan, ...]
@@ -106,7 +110,7 @@ def measure(study: Config) -> Findings:
         loss_difference=loss,
         coordinate_difference=coordinates,
         descent_losses=losses,
-        attraction=tuple(_trained(study, name) for name in ("SGD", "SGD with weight decay", "Adam")),
+        attraction=tuple(_trained(study, name, seed) for name in OPTIMISERS for seed in study.seeds[: study.trainings]),
     )
 
 
@@ -198,11 +202,11 @@ def _two_descents(study: Config) -> tuple[float, float, tuple[float, ...]]:
     return difference, apart, tuple(losses)
 
 
-def _trained(study: Config, optimiser: str) -> Attraction:
+def _trained(study: Config, optimiser: str, seed: int) -> Attraction:
     """A full model from weights that lie outside, on sampled batches."""
     task = TASKS["recall"]
     manifold = _manifold(_plain("recall"))
-    model = Disentangled(manifold.config, generator=_generator("attraction"), initial_std=study.initial_std).double()
+    model = Disentangled(manifold.config, generator=_generator("attraction", seed), initial_std=study.initial_std).double()
     parameters = list(model.parameters())
     stepper: torch.optim.Optimizer
     if optimiser == "Adam":
@@ -210,7 +214,7 @@ def _trained(study: Config, optimiser: str) -> Attraction:
     else:
         decay = study.weight_decay if "decay" in optimiser else 0.0
         stepper = torch.optim.SGD(parameters, lr=study.learning_rate, weight_decay=decay)
-    batches = task.batches(study.steps * study.batch_size, batch_size=study.batch_size, seed=study.seeds[0])
+    batches = task.batches(study.steps * study.batch_size, batch_size=study.batch_size, seed=seed)
     found = follow_offspan(
         model,
         manifold,
@@ -220,4 +224,11 @@ def _trained(study: Config, optimiser: str) -> Attraction:
         every=max(study.steps // 20, 1),
         is_control=optimiser == "Adam",
     )
-    return Attraction(optimiser=optimiser, steps=found.steps, outside=found.outside, inside=found.inside, losses=found.losses)
+    return Attraction(
+        optimiser=optimiser,
+        seed=seed,
+        steps=found.steps,
+        outside=found.outside,
+        inside=found.inside,
+        losses=found.losses,
+    )

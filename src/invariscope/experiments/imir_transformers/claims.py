@@ -1,7 +1,8 @@
 """The claims of ``imir-transformers`` and their marks, written down before the runs.
 
 What was looked at before: a training of seed 0, and other sequences of the same language model, on which the definition of a
-head's match (α of what is read, times β) was found.
+head's match (α of what is read, times β) was found. α of trainings is over labels since the first run of ``quick``, in which α
+over all places missed the mark; that one stands as a control.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ def make_claims(
             ],
             unit="standard deviations of the null",
             figure="coordinates",
-            note=f"{_learnt(learnt, series)} {_values(learnt)} α is over the places of labels, as in the manifold: items have no "
-            "reason to look back.",
+            note=f"{_learnt(learnt, series)} {_values(learnt)} α is over the places of labels, as in the manifold, since a first "
+            "run in which α over all places missed the mark: items have no reason to look back.",
             preset=preset,
         ),
         _of_trainings(

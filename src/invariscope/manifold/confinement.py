@@ -172,7 +172,9 @@ def follow_offspan(
     for step, batch in enumerate(itertools.chain(batches, [None])):
         if step % every == 0 or batch is None:
             outside, whole = manifold.squared_norms(model)
-            rows.append((step, outside, whole - outside, expected_gradient(model, law)[1]))
+            with torch.no_grad():
+                loss = float(expected_loss(model, law))
+            rows.append((step, outside, whole - outside, loss))
         if batch is not None:
             gradient, _ = expected_gradient(model, [batch])
             for name, parameter in model.named_parameters():

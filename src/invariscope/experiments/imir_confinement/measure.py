@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from invariscope.batch import Batch
 from invariscope.experiments.imir_confinement.config import CONTROLS, LARGE_LAW, MODELS, TASKS, Case, Config
 from invariscope.experiments.kept import keep_record
 from invariscope.manifold import (
@@ -25,6 +26,7 @@ from invariscope.models.disentangled import Disentangled, DisentangledConfig
 from invariscope.numerics.power_law import fit_power_law
 from invariscope.storage.records import from_json_record
 from invariscope.tasks import derive_seed
+from invariscope.tasks.blocks import BlockTask
 
 __all__ = ["OPTIMISERS", "Attraction", "Findings", "OffSpan", "SampledShare", "measure_job"]
 
@@ -105,7 +107,7 @@ def measure(study: Config) -> Findings:
     loss, coordinates, losses = _two_descents(study)
     return Findings(
         confined=tuple(_confined(study)),
-        broken=tuple(_off_span(name, "as the control says", case, study) for name, case in CONTROLS.items()),
+        broken=tuple(_off_span(name, "as the control says", case, study, _law(case.task)) for name, case in CONTROLS.items()),
         sampled=_sampled(study),
         loss_difference=loss,
         coordinate_difference=coordinates,
@@ -128,20 +130,26 @@ def _plain(name: str, **model: Any) -> Case:
     return Case(task=TASKS[name], claimed=TASKS[name], model=model)
 
 
+def _law(task: BlockTask) -> list[Batch]:
+    return list(task.enumerate("train", 8192))
+
+
 def _confined(study: Config) -> list[OffSpan]:
     found = []
     for name, task in TASKS.items():
-        small = sum(batch.num_rows for batch in task.enumerate("train", 8192)) <= LARGE_LAW
+        law = _law(task)
+        assert task.symmetry is not None
+        plain = Disentangled(_manifold(_plain(name)).config, generator=_generator(name))
+        check_invariance(plain, law, task.symmetry)
+        small = sum(batch.num_rows for batch in law) <= LARGE_LAW
         for model, choices in MODELS.items() if small else list(MODELS.items())[:1]:
-            found.append(_off_span(name, model, _plain(name, **choices), study))
+            found.append(_off_span(name, model, _plain(name, **choices), study, law))
     return found
 
 
-def _off_span(name: str, model: str, case: Case, study: Config) -> OffSpan:
-    manifold, law, shares = _manifold(case), list(case.task.enumerate("train", 8192)), []
+def _off_span(name: str, model: str, case: Case, study: Config, law: list[Batch]) -> OffSpan:
+    manifold, shares = _manifold(case), []
     full = Disentangled(manifold.config, generator=_generator(name, model), initial_std=0.3).double()
-    if case.claimed is case.task and case.task.symmetry is not None:
-        check_invariance(full, law, case.task.symmetry)
     std = study.point_std if case.point_std is None else case.point_std
     for seed in study.seeds:
         point = random_point(manifold, _generator(name, model, seed), std=std)
@@ -185,7 +193,7 @@ def _sampled(study: Config) -> SampledShare:
 def _two_descents(study: Config) -> tuple[float, float, tuple[float, ...]]:
     """Largest differences of losses and coordinates over the descent, and the losses."""
     task = TASKS["recall"]
-    manifold, law = _manifold(_plain("recall")), list(task.enumerate("train", 8192))
+    manifold, law = _manifold(_plain("recall")), _law(task)
     generator = _generator("descent", study.seeds[0])
     theta = random_point(manifold, generator, std=study.initial_std)
     reduced = descend(ReducedLoss(manifold, task.representatives()), theta, learning_rate=study.learning_rate, steps=study.steps)
@@ -220,7 +228,7 @@ def _trained(study: Config, optimiser: str, seed: int) -> Attraction:
         manifold,
         batches,
         stepper,
-        law=task.enumerate("train", 8192),
+        law=_law(task),
         every=max(study.steps // 20, 1),
         is_control=optimiser == "Adam",
     )

@@ -127,3 +127,25 @@ def test_descent_stops_and_says_where_it_fails():
         reduced(torch.zeros(3, dtype=torch.float64))
     with pytest.raises(ConfigError, match="a model with feed_forward = 'plain', score_norm = True"):
         reduced_of(RECALL, manifold_of(RECALL, feed_forward="plain", score_norm=True))
+
+
+@pytest.mark.parametrize("choices", [{}, {"num_heads": 2, "readout": "direct"}, {"num_layers": 3, "causal": False}])
+@pytest.mark.parametrize("num", [0, 1, 5, 40])
+def test_a_loss_of_few_coordinates_is_the_whole_one_where_the_others_are_zero(choices, num):
+    manifold = manifold_of(RECALL, **choices)
+    reduced = reduced_of(RECALL, manifold, causal=choices.get("causal", True))
+    attention = [index for index, one in enumerate(manifold.layout) if one.weight.startswith("key_query")]
+    support = [attention[index] for index in torch.randperm(len(attention), generator=generator(1))[:num].tolist()]
+    theta = random_point(manifold, generator(2))[None].repeat(2, 1)
+    theta[1] *= 0.5
+    outside = [index for index in attention if index not in support]
+    theta[:, outside] = 0.0
+    few = reduced.restricted(support)
+    slope, losses = reduced.gradient(theta)
+    few_slope, few_losses = few.gradient(theta)
+    assert torch.allclose(few_losses, losses, rtol=1e-13)
+    inside = [index for index in range(manifold.dim) if index not in outside]
+    assert torch.allclose(few_slope[:, inside], slope[:, inside], rtol=1e-10, atol=1e-14)
+    assert float(few_slope[:, outside].abs().max()) == 0.0
+    # The loss that it was made of is what it was.
+    assert torch.equal(reduced.gradient(theta)[0], slope)

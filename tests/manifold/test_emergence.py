@@ -20,6 +20,10 @@ class Quadratic:
     def gradient(self, theta):
         return theta, theta.square().sum(-1) / 2
 
+    def restricted(self, support):
+        assert set(support) <= {0, 1}
+        return self
+
 
 def test_a_quadratic_falls_exponentially():
     start = torch.tensor([[1.0, 0.0], [3.0, 4.0]], dtype=torch.float64)

@@ -15,11 +15,12 @@ Legend of shapes: N points, R representatives, T tokens, c selectors, p paths, g
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from invariscope.errors import ConfigError, NonFiniteError, ShapeError
@@ -68,6 +69,7 @@ class ReducedLoss:
             meets = x[:, :, : config.vocab_size].transpose(1, 2)[:, :, None]
         self._group(meets, representatives.targets)
         self.metric = manifold.metric()
+        self._support: frozenset[int] | None = None
 
     def _group(self, meets: Float[Tensor, "R V c T"], targets: Tensor) -> None:
         """Answers that meet the context alike are one group with a count."""
@@ -81,6 +83,16 @@ class ReducedLoss:
             self.answers[r, :, : len(rows)] = rows.view(len(rows), c, T).transpose(0, 1)
             self.log_counts[r, : len(rows)] = counts.to(meets).log()
             self.target[r] = group[targets[r]]
+
+    def restricted(self, support: Collection[int]) -> ReducedLoss:
+        """The same loss where the attention's coordinates outside ``support`` are zero and stay so.
+
+        What they would be multiplied with is not formed, and there is no gradient along them: flows of a few coordinates among
+        hundreds cost as few.
+        """
+        found = copy.copy(self)
+        found._support = frozenset(support)
+        return found
 
     def __call__(self, theta: Float[Tensor, "*N dim"]) -> Float[Tensor, "*N"]:
         """The loss, differentiable in ``theta``."""
@@ -122,6 +134,7 @@ class ReducedLoss:
             num, last = len(paths), layer == config.num_layers - 1
             size = H * num * num * c
             blocks = theta[:, start : start + size].view(-1, H, num, num, c)
+            chosen = None if self._support is None else self._chosen(start, size).view(H, num, num, c)
             start += size
             queries = [None if path is None else path[..., -1:, :] for path in paths] if last else paths
             moved: list[Tensor] = []
@@ -132,14 +145,21 @@ class ReducedLoss:
                     gram = self.gram[:, :, -1:] if last and query is None else self.gram
                     inner: Tensor | None = None
                     for b, key in enumerate(paths):
-                        met = torch.einsum("nc,crts->nrts", blocks[:, head, a, b], gram)
+                        values, matrices = blocks[:, head, a, b], gram
+                        if chosen is not None:
+                            some = chosen[head, a, b].nonzero()[:, 0]
+                            if not len(some):
+                                continue
+                            values, matrices = values[:, some], gram[some]
+                        met = torch.einsum("nc,crts->nrts", values, matrices)
                         met = met if key is None else met @ key.transpose(-1, -2)
                         inner = met if inner is None else inner + met
-                    assert inner is not None
+                    if inner is None:
+                        continue
                     outer = inner if query is None else query @ inner
                     scores = outer if scores is None else scores + outer
-                assert scores is not None
-                pattern = (scores + (self.mask[-1:] if last else self.mask)).softmax(-1)
+                mask = self.mask[-1:] if last else self.mask
+                pattern = (mask.expand(1, R, -1, -1) if scores is None else scores + mask).softmax(-1)
                 moved += [pattern if path is None else pattern @ path for path in paths]
             paths = [*queries, *moved]
         own = torch.zeros(1, T, dtype=theta.dtype)
@@ -155,12 +175,17 @@ class ReducedLoss:
             answers = config.readout_scale * torch.einsum("rgt,nrt->nrg", self.answers[:, 0], found[:, :, chosen].sum(2))
         return answers.view(*lead, *answers.shape[1:])
 
+    def _chosen(self, start: int, size: int) -> Bool[Tensor, "size"]:
+        assert self._support is not None
+        return torch.tensor([index in self._support for index in range(start, start + size)])
+
     def gradient(self, theta: Float[Tensor, "*N dim"]) -> tuple[Float[Tensor, "*N dim"], Float[Tensor, "*N"]]:
         """Natural gradient G⁻¹ ∂L/∂θ, the direction in which descent on the full weights goes, and the loss."""
         point = theta.detach().requires_grad_()
         with torch.enable_grad():
             losses = self(point)
-            [slope] = torch.autograd.grad(losses.sum(), point)
+            # A direct readout with no coordinate left has no slope anywhere.
+            slope = torch.autograd.grad(losses.sum(), point)[0] if losses.requires_grad else torch.zeros_like(point)
         diagonal = self.metric.diagonal()
         if torch.equal(self.metric, torch.diag(diagonal)):
             return slope / diagonal, losses.detach()

@@ -54,6 +54,10 @@ def flow(
         raise ConfigError(f"longest = {longest}, tolerance = {tolerance}", expected="positive numbers", do="raise it")
     moving = torch.ones(reduced.manifold.dim, dtype=theta.dtype)
     moving[list(frozen)] = 0.0
+    if frozen:
+        support = ((moving != 0) | (theta != 0).any(0)).nonzero()[:, 0].tolist()
+        reduced = reduced.restricted(support)
+        watched = None if watched is None else watched.restricted(support)
 
     def slope(point: Tensor) -> tuple[Tensor, Tensor]:
         found, losses = reduced.gradient(point)
